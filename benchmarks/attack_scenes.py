@@ -239,7 +239,7 @@ def begin_handshakes(count: int = CONNECTIONS_COUNT) -> Callable[[Target], None]
     return play
 
 
-def judge_by_long_expressions() -> Callable[[Target], None]:
+def filter_by_long_expressions() -> Callable[[Target], None]:
     """Return an attack by pulls whose expression judges many messages and lets none pass."""
     names = [f"p{number}" for number in range(20)]
     properties = "\x02".join(f"{name}\x01{'x' * 20}" for name in names)
@@ -342,7 +342,7 @@ def known() -> Iterator[Scene]:
     yield Scene("5,000 members join one group", lambda: members_join)
     yield Scene("60 clients ask and do not read", lambda: ask_and_read_nothing)
     yield Scene("20,000 pulls that one message wakes", lambda: wake_at_once)
-    yield Scene("40 pulls by 1,000 conditions", judge_by_long_expressions)
+    yield Scene("40 pulls by 1,000 conditions", filter_by_long_expressions)
     yield Scene("5,000 TLS handshakes begin at once", begin_handshakes)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from wakelog.actors.deploy.own_keys import OWN_KEYS
+from wakelog.actors.deploy.up_keys import UP_KEYS
 from wakelog.broker import config as broker
 from wakelog.broker.config_file import FIXED_KEYS
 from wakelog.nameserver import config as name_server
@@ -94,13 +94,13 @@ def configuration_rows(place: _Place) -> Iterator[Row]:
 
 def own_rows() -> Iterator[Row]:
     """Return one row for each key of a deployment."""
-    for key, (default, accepts, meaning) in OWN_KEYS.items():
+    for key, (default, accepts, meaning) in UP_KEYS.items():
         yield Row(key, _shown(default), accepts, meaning)
 
 
 def _field_row(place: _Place, field: msgspec.structs.FieldInfo) -> Row:
     key = field.encode_name
-    own = "wakelog's own, " if key in store.OWN_KEYS else ""
+    own = "wakelog's own, " if key in store.WAKELOG_KEYS else ""
     note = _NOTES.get(key, "")
     when = "at once" if is_live(field.type) else "at start"
     if key in place.fixed:

@@ -3,7 +3,7 @@
 import pytest
 
 from scripts.configuration_document import SECTIONS, Row, configuration_rows
-from wakelog.storage.config import OWN_KEYS
+from wakelog.storage.config import WAKELOG_KEYS
 
 ROWS = {title.partition(":")[0]: list(configuration_rows(SECTIONS[title])) for title in SECTIONS}
 
@@ -29,4 +29,4 @@ def test_what_the_rows_say() -> None:
     assert row("Name server", "kvConfigPath").here.startswith("at start only: no request says ")
     assert row("Name server", "serverWorkerThreads").here.startswith("no effect: ")
     rows = ROWS["Store"] + ROWS["Broker"]
-    assert {one.key for one in rows if one.here.startswith("wakelog's")} == OWN_KEYS
+    assert {one.key for one in rows if one.here.startswith("wakelog's")} == WAKELOG_KEYS

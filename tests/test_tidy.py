@@ -83,6 +83,12 @@ EXAMPLES: dict[Rule, tuple[str, str]] = {
 }
 
 
+def test_no_further_name_has_two_classes() -> None:
+    shared = tidy.shared_class_names(SOURCES)
+    assert len(shared) <= tidy.SHARED_CLASS_NAMES_MAX, sorted(shared)
+    assert "Lane" not in shared
+
+
 @pytest.mark.parametrize("rule", EXAMPLES, ids=lambda rule: rule.__name__)
 def test_a_rule_catches_its_breach_only(rule: Rule) -> None:
     breach, sound = EXAMPLES[rule]

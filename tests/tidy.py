@@ -28,7 +28,7 @@ UNTESTED: dict[str, str] = {
     "wakelog/actors/broker/hosted.py": "test_actor.py and test_replica.py run it",
     "wakelog/actors/broker/member.py": "protocols and types, which mypy checks",
     "wakelog/actors/broker/member_connections.py": "test_replica.py runs both ends",
-    "wakelog/actors/broker/member_follower.py": "test_replica.py runs it",
+    "wakelog/actors/broker/replica_fetcher.py": "test_replica.py runs it",
     "wakelog/actors/broker/member_server.py": "test_replica.py runs it",
     "wakelog/actors/broker/own_messages.py": "test_transactions.py and test_requests.py run it",
     "wakelog/actors/broker/run.py": "test_replica.py runs it",
@@ -39,6 +39,9 @@ UNTESTED: dict[str, str] = {
     "wakelog/storage/kernels/scan_kernel.py": "test_columns.py compares it with the plain scan",
     "wakelog/testing/plugin.py": "test_embedded_broker.py uses its fixtures",
 }
+
+SHARED_CLASS_NAMES_MAX = 61
+"""How many names two public classes may have; may only go down."""
 
 CONSTRUCTORS = {"__init__", "__post_init__", "__new__"}
 STARTS = re.compile(r"_?(start|begin|open|serve|connect|run|make)(_|$)")
@@ -350,6 +353,15 @@ def replaced_names(source: Source) -> Iterator[str]:
             yield f"{source.path}:{line}: {name} has {word!r} in it; say {say}"
     for line, name in vocabulary.misnamed_roles(source.path, source.tree):
         yield f"{source.path}:{line}: {name} is named by a word that is not a role"
+    for line, name in vocabulary.misnamed_events(source.path, source.tree):
+        yield f"{source.path}:{line}: {name} notes something; say on_ and what happened"
+
+
+def shared_class_names(found: list[Source]) -> set[str]:
+    """Return the names that two public classes of the package have."""
+    python = [one for one in found if one.path.endswith(".py")]
+    counts = Counter(x for one in python for x in vocabulary.public_classes(one.path, one.tree))
+    return {name for name, count in counts.items() if count > 1}
 
 
 def broken_links(source: Source) -> Iterator[str]:

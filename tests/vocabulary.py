@@ -43,6 +43,11 @@ REPLACEMENTS = {
     "who": "the caller, a client or the process",
     "whoever": "the caller, a client or the process",
     "whom": "the caller, a client or the process",
+    "price": "limit",
+    "unpriced": "without a limit",
+    "puts off": "defer",
+    "judge": "check or decide",
+    "judges": "checks",
     "nobody": "none",
     "somebody": "a client or another process",
 }
@@ -52,6 +57,12 @@ ROLE_NOUNS = {"line": "client", "link": "client", "caller": "service client", "w
 """What no class of `wakelog/actors` ends with; in other places they are plain words."""
 
 _PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
+
+
+EVENT_WORD = "note"
+"""No function of `wakelog` begins with it: `on_` and what happened, or what is counted or set."""
+
+_EVENT = re.compile(rf"_?{EVENT_WORD}_")
 
 
 class NamedThing(NamedTuple):
@@ -87,6 +98,23 @@ def given_names(path: str, tree: ast.Module) -> Iterator[NamedThing]:
                 yield NamedThing(node.lineno, node.id)
             case ast.Attribute(ctx=ast.Store()):
                 yield NamedThing(node.lineno, node.attr)
+
+
+def misnamed_events(path: str, tree: ast.Module) -> Iterator[NamedThing]:
+    """Yield the functions of the package that only say that something is noted."""
+    if not path.startswith("wakelog/"):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _EVENT.match(node.name):
+            yield NamedThing(node.lineno, node.name)
+
+
+def public_classes(path: str, tree: ast.Module) -> list[str]:
+    """Return the names of the classes that other modules of the package may import."""
+    if not path.startswith("wakelog/"):
+        return []
+    classes = (node.name for node in tree.body if isinstance(node, ast.ClassDef))
+    return [name for name in classes if not name.startswith("_")]
 
 
 def misnamed_roles(path: str, tree: ast.Module) -> Iterator[NamedThing]:

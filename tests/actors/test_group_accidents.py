@@ -14,11 +14,11 @@ from tests.actors.bounded import on_loop
 from tests.actors.client import Client
 from tests.actors.group_in_process import QUICK, Group, bodies, group_of, send, until
 from tests.compat.processes import free_port
-from wakelog.actors.broker import member_follower, member_server, replica
+from wakelog.actors.broker import member_server, replica, replica_fetcher
 from wakelog.actors.broker.member_connections import FollowerConnection
-from wakelog.actors.broker.member_follower import MemberFollower
 from wakelog.actors.broker.member_server import MemberServer
 from wakelog.actors.broker.replica import Replica
+from wakelog.actors.broker.replica_fetcher import ReplicaFetcher
 from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.registers.register import NO_VERSION
 from wakelog.broker.replication.takeover import (
@@ -46,7 +46,7 @@ async def test_a_master_whose_disk_fails_opens_its_store_again(
         await group.start(1)
         first = await group.until_serving(1)
         assert (await send(group, 1, b"kept")).code == ResponseCode.SUCCESS
-        first.service.progress.note_flush_failed("fdatasync: Input/output error")
+        first.service.progress.on_flush_failed("fdatasync: Input/output error")
         await until(lambda: group.state().epoch > 1)
         await group.until_serving(1)
         assert (await send(group, 1, b"later")).code == ResponseCode.SUCCESS
@@ -185,7 +185,7 @@ async def test_a_follower_stops_in_order_with_bytes_that_are_not_confirmed(
         second = await group.start(2)
         await until(lambda: group.state().in_sync == {1, 2})
         with monkeypatch.context() as patch:
-            patch.setattr(MemberFollower, "acknowledge", lambda *_, **__: None)
+            patch.setattr(ReplicaFetcher, "acknowledge", lambda *_, **__: None)
             waiting = asyncio.create_task(send(group, 1))
             await until(lambda: second.end > 0)
             assert await group.stop(2)
@@ -200,13 +200,13 @@ async def test_sends_wait_for_no_follower_whose_disk_is_full(
 ) -> None:
     """It comes back once there is space, and does not connect again and again before."""
     connected = set[int]()
-    take = member_server.MemberServer.take_ack
+    take = member_server.MemberServer.on_ack
 
     def note(server: MemberServer, connection: FollowerConnection, ack: Ack) -> None:
         connected.add(id(connection))
         take(server, connection, ack)
 
-    monkeypatch.setattr(MemberServer, "take_ack", note)
+    monkeypatch.setattr(MemberServer, "on_ack", note)
     async with group_of(tmp_path) as group:
         await group.start(1)
         await group.until_serving(1)
@@ -228,7 +228,7 @@ async def test_sends_wait_for_no_follower_whose_disk_is_full(
 async def test_a_follower_whose_disk_takes_no_segment_waits_before_it_connects_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(member_follower, "DISK_AGAIN_SECONDS", 1.5)
+    monkeypatch.setattr(replica_fetcher, "DISK_AGAIN_SECONDS", 1.5)
     async with group_of(tmp_path) as group:
         await group.start(1)
         await group.until_serving(1)

@@ -234,8 +234,8 @@ async def test_a_start_waits_for_a_service_that_lacks_a_plug_in_alone(
     makers = {name: ServiceClient for name in calls} | {"reput": reput}
     services = BrokerServices(context, calls, makers)
     client = services.get(ReputClient)
-    client._note_parts({"dispatcher mine": "ImportError: no"})
+    client._set_missing_parts({"dispatcher mine": "ImportError: no"})
     await services.wait_unless_refused(asyncio.sleep(0.05), ReputClient)
-    client.note_trouble("step", Trouble("full"))
+    client.set_trouble("step", Trouble("full"))
     with pytest.raises(DeploymentFailed, match="full"):
         await services.wait_unless_refused(asyncio.sleep(60.0), ReputClient)

@@ -32,7 +32,7 @@ from tests.actors.debts import (
 from tests.actors.deployments import wait_until
 from tests.actors.group_in_process import Group, group_of
 from tests.actors.recorder import Recorder
-from wakelog.actors.broker import following
+from wakelog.actors.broker import ha_client
 from wakelog.actors.services import dispatch
 from wakelog.actors.services.table import SERVICES
 from wakelog.dispatchers.plugins import Plugin
@@ -229,7 +229,7 @@ def promoted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, 
     """What a promoted slave has paid."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(retention, "FIRST_RUN_DELAY_MS", 1_000)
-        patched.setattr(following, "PERIOD_SECONDS", 0.2)  # in which a slave copies the tables
+        patched.setattr(ha_client, "PERIOD_SECONDS", 0.2)  # in which a slave copies the tables
         yield asyncio.run(fail_over(tmp_path_factory.mktemp("group")))
 
 

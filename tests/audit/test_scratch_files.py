@@ -1,4 +1,4 @@
-"""A scratch file reads as it was written, whatever of it its twin stands for."""
+"""A scratch file reads as it was written, whatever of it its original stands for."""
 
 import errno
 import itertools
@@ -12,19 +12,19 @@ from hypothesis import strategies as st
 
 from wakelog.audit import scratch_files
 from wakelog.audit.same_bytes import same_bytes
-from wakelog.audit.scratch_files import ScratchFileSystem, Spans, store_twins
+from wakelog.audit.scratch_files import ScratchFileSystem, Spans, store_originals
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.paths import StorePaths
 
 LENGTH = 4096 * 3
-TWIN = bytes(i // 7 % 251 for i in range(LENGTH))
+ORIGINAL = bytes(i // 7 % 251 for i in range(LENGTH))
 
 
-def with_twin(folder: Path, twin: bytes = TWIN) -> tuple[ScratchFileSystem, str, int]:
-    """Return files of which one has a twin, its path and descriptor."""
-    path, twin_path = str(folder / "made"), folder / "twin"
-    twin_path.write_bytes(twin)
-    fs = ScratchFileSystem(lambda asked: str(twin_path) if asked == path else None)
+def with_original(folder: Path, original: bytes = ORIGINAL) -> tuple[ScratchFileSystem, str, int]:
+    """Return files of which one has a original, its path and descriptor."""
+    path, original_path = str(folder / "made"), folder / "original"
+    original_path.write_bytes(original)
+    fs = ScratchFileSystem(lambda asked: str(original_path) if asked == path else None)
     fd = fs.open(path, create=True)
     fs.allocate(fd, LENGTH)
     return fs, path, fd
@@ -41,28 +41,28 @@ def test_files_are_holes(tmp_path: Path) -> None:
     assert path.stat().st_blocks == 0
 
 
-def test_what_the_twin_has_takes_no_room(tmp_path: Path) -> None:
-    fs, path, fd = with_twin(tmp_path)
-    fs.pwrite(fd, memoryview(TWIN)[:5000], 0)
-    fs.pwritev(fd, [TWIN[5000:6000], TWIN[6000:]], 5000)
+def test_what_the_original_has_takes_no_room(tmp_path: Path) -> None:
+    fs, path, fd = with_original(tmp_path)
+    fs.pwrite(fd, memoryview(ORIGINAL)[:5000], 0)
+    fs.pwritev(fd, [ORIGINAL[5000:6000], ORIGINAL[6000:]], 5000)
     assert os.stat(path).st_blocks == 0
-    assert fs.is_as_twin(path, str(tmp_path / "twin"), LENGTH)
-    assert not fs.is_as_twin(path, str(tmp_path / "other"), LENGTH)
-    assert same_bytes(fs, str(tmp_path / "twin"), path, LENGTH)
+    assert fs.equals_original(path, str(tmp_path / "original"), LENGTH)
+    assert not fs.equals_original(path, str(tmp_path / "other"), LENGTH)
+    assert same_bytes(fs, str(tmp_path / "original"), path, LENGTH)
     assert os.stat(path).st_blocks == 0
-    assert fs.pread(fd, LENGTH, 0) == TWIN
+    assert fs.pread(fd, LENGTH, 0) == ORIGINAL
     assert os.stat(path).st_blocks > 0
     fs.close(fd)
 
 
 def test_equal_bytes_are_passed_on(tmp_path: Path) -> None:
-    fs, path, fd = with_twin(tmp_path)
-    fs.pwrite(fd, TWIN, 0)
+    fs, path, fd = with_original(tmp_path)
+    fs.pwrite(fd, ORIGINAL, 0)
     seen: list[bytes] = []
     assert same_bytes(
-        fs, str(tmp_path / "twin"), path, 5000, lambda piece: seen.append(bytes(piece))
+        fs, str(tmp_path / "original"), path, 5000, lambda piece: seen.append(bytes(piece))
     )
-    assert b"".join(seen) == TWIN[:5000]
+    assert b"".join(seen) == ORIGINAL[:5000]
     fs.close(fd)
 
 
@@ -70,7 +70,7 @@ WRITES = st.lists(
     st.tuples(
         st.integers(0, LENGTH - 1),
         st.integers(1, 5000),
-        st.sampled_from(["twin", "twin", "zeros", "other"]),
+        st.sampled_from(["original", "original", "zeros", "other"]),
     ),
     max_size=12,
 )
@@ -81,18 +81,18 @@ def test_it_reads_as_it_was_written(
     writes: list[tuple[int, int, str]], compared: int, missing: int
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        fs, path, fd = with_twin(Path(folder), TWIN[: LENGTH - missing])
+        fs, path, fd = with_original(Path(folder), ORIGINAL[: LENGTH - missing])
         expected = bytearray(LENGTH)
         for position, length, kind in writes:
             end = min(position + length, LENGTH)
-            data = {"twin": TWIN[position:end], "zeros": bytes(end - position)}.get(
+            data = {"original": ORIGINAL[position:end], "zeros": bytes(end - position)}.get(
                 kind, b"\xfe" * (end - position)
             )
             fs.pwrite(fd, data, position)
             expected[position:end] = data
-        twin = TWIN[: LENGTH - missing]
-        is_same = len(twin) >= compared and expected[:compared] == twin[:compared]
-        assert fs.is_as_twin(path, str(Path(folder, "twin")), compared) == is_same
+        original = ORIGINAL[: LENGTH - missing]
+        is_same = len(original) >= compared and expected[:compared] == original[:compared]
+        assert fs.equals_original(path, str(Path(folder, "original")), compared) == is_same
         again = fs.open(path, read_only=True)
         assert fs.pread(again, LENGTH, 0) == expected
         fs.close(again)
@@ -100,43 +100,43 @@ def test_it_reads_as_it_was_written(
         assert Path(path).read_bytes() == expected
 
 
-def test_a_twin_that_ends_early_does_not_have_what_was_read_before(tmp_path: Path) -> None:
-    piece = TWIN[: LENGTH // 2]
-    fs, _, fd = with_twin(tmp_path, piece + piece[:50])
+def test_a_original_that_ends_early_does_not_have_what_was_read_before(tmp_path: Path) -> None:
+    piece = ORIGINAL[: LENGTH // 2]
+    fs, _, fd = with_original(tmp_path, piece + piece[:50])
     fs.pwrite(fd, piece, 0)
     fs.pwrite(fd, piece, len(piece))
     assert fs.pread(fd, LENGTH, 0) == piece + piece
     fs.close(fd)
 
 
-def test_a_twin_that_ends_early_is_none_of_as_many_bytes(tmp_path: Path) -> None:
-    fs, path, fd = with_twin(tmp_path, TWIN[:4096])
-    fs.pwrite(fd, TWIN[:4096], 0)
-    assert fs.is_as_twin(path, str(tmp_path / "twin"), 4096)
-    assert not fs.is_as_twin(path, str(tmp_path / "twin"), 4097)
+def test_a_original_that_ends_early_is_none_of_as_many_bytes(tmp_path: Path) -> None:
+    fs, path, fd = with_original(tmp_path, ORIGINAL[:4096])
+    fs.pwrite(fd, ORIGINAL[:4096], 0)
+    assert fs.equals_original(path, str(tmp_path / "original"), 4096)
+    assert not fs.equals_original(path, str(tmp_path / "original"), 4097)
     fs.close(fd)
 
 
-def test_what_is_cut_is_not_the_twins_any_more(tmp_path: Path) -> None:
-    fs, _, fd = with_twin(tmp_path)
-    fs.pwrite(fd, TWIN, 0)
+def test_what_is_cut_is_not_the_originals_any_more(tmp_path: Path) -> None:
+    fs, _, fd = with_original(tmp_path)
+    fs.pwrite(fd, ORIGINAL, 0)
     fs.truncate(fd, 100)
     fs.truncate(fd, LENGTH)
-    assert fs.pread(fd, LENGTH, 0) == TWIN[:100] + bytes(LENGTH - 100)
+    assert fs.pread(fd, LENGTH, 0) == ORIGINAL[:100] + bytes(LENGTH - 100)
     fs.close(fd)
 
 
 def test_a_write_extends_the_file(tmp_path: Path) -> None:
-    fs, _, fd = with_twin(tmp_path)
+    fs, _, fd = with_original(tmp_path)
     fs.truncate(fd, 10)
-    fs.pwrite(fd, TWIN, 0)
+    fs.pwrite(fd, ORIGINAL, 0)
     assert fs.size(fd) == LENGTH
     fs.close(fd)
 
 
-def test_a_file_in_whose_place_another_comes_has_no_twin(tmp_path: Path) -> None:
-    fs, path, fd = with_twin(tmp_path)
-    fs.pwrite(fd, TWIN, 0)
+def test_a_file_in_whose_place_another_comes_has_no_original(tmp_path: Path) -> None:
+    fs, path, fd = with_original(tmp_path)
+    fs.pwrite(fd, ORIGINAL, 0)
     fs.close(fd)
     (tmp_path / "new").write_bytes(b"new".ljust(LENGTH))
     fs.rename(str(tmp_path / "new"), path)
@@ -146,17 +146,17 @@ def test_a_file_in_whose_place_another_comes_has_no_twin(tmp_path: Path) -> None
 
 
 def test_a_file_with_another_name_is_whole(tmp_path: Path) -> None:
-    fs, path, fd = with_twin(tmp_path)
-    fs.pwrite(fd, TWIN, 0)
+    fs, path, fd = with_original(tmp_path)
+    fs.pwrite(fd, ORIGINAL, 0)
     fs.close(fd)
     fs.rename(path, str(tmp_path / "renamed"))
-    assert (tmp_path / "renamed").read_bytes() == TWIN
+    assert (tmp_path / "renamed").read_bytes() == ORIGINAL
     fs.unlink(str(tmp_path / "renamed"))
 
 
 def test_a_file_that_is_made_again_is_another(tmp_path: Path) -> None:
-    fs, path, fd = with_twin(tmp_path)
-    fs.pwrite(fd, TWIN, 0)
+    fs, path, fd = with_original(tmp_path)
+    fs.pwrite(fd, ORIGINAL, 0)
     fs.close(fd)
     fs.unlink(path)
     fd = fs.open(path, create=True)
@@ -165,15 +165,15 @@ def test_a_file_that_is_made_again_is_another(tmp_path: Path) -> None:
     fs.close(fd)
 
 
-def test_a_descriptor_that_is_closed_is_of_no_twin(tmp_path: Path) -> None:
+def test_a_descriptor_that_is_closed_is_of_no_original(tmp_path: Path) -> None:
     """Its number comes again, with another file."""
-    fs, _, fd = with_twin(tmp_path)
+    fs, _, fd = with_original(tmp_path)
     assert fd in fs._by_fd
     fs.close(fd)
     assert not fs._by_fd
 
 
-def test_a_file_that_is_only_read_needs_no_twin(tmp_path: Path) -> None:
+def test_a_file_that_is_only_read_needs_no_original(tmp_path: Path) -> None:
     """Twins of the index are given out one after the other."""
     (tmp_path / "file").touch()
     asked: list[str] = []
@@ -189,24 +189,24 @@ class Unreadable(FileSystem):
         raise OSError(errno.EIO, "Input/output error")
 
 
-def test_a_twin_that_the_disk_does_not_give_has_nothing(
+def test_a_original_that_the_disk_does_not_give_has_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fs, path, fd = with_twin(tmp_path)
+    fs, path, fd = with_original(tmp_path)
     monkeypatch.setattr(scratch_files, "_FILES", Unreadable())
-    fs.pwrite(fd, TWIN, 0)
+    fs.pwrite(fd, ORIGINAL, 0)
     fs.close(fd)
-    assert Path(path).read_bytes() == TWIN
+    assert Path(path).read_bytes() == ORIGINAL
 
 
 @pytest.mark.parametrize("kind", ["missing", "directory"])
-def test_a_twin_that_is_no_file_is_none(tmp_path: Path, kind: str) -> None:
+def test_a_original_that_is_no_file_is_none(tmp_path: Path, kind: str) -> None:
     made, store = StorePaths(str(tmp_path / "made")), StorePaths(str(tmp_path / "store"))
     queue = Path(store.consume_queue("t", 0))
     if kind == "directory":
         (queue / ("0" * 20)).mkdir(parents=True)
-    twin_of = store_twins(ScratchFileSystem(), made, store)
-    assert twin_of(f"{made.consume_queue('t', 0)}/{0:020d}") is None
+    original_of = store_originals(ScratchFileSystem(), made, store)
+    assert original_of(f"{made.consume_queue('t', 0)}/{0:020d}") is None
 
 
 def test_files_of_the_index_follow_one_another(tmp_path: Path) -> None:
@@ -216,10 +216,10 @@ def test_files_of_the_index_follow_one_another(tmp_path: Path) -> None:
     names = ["20260101000000000", "20260101000000001"]
     for name in names:
         (index / name).touch()
-    twin_of = store_twins(ScratchFileSystem(), made, store)
-    asked = [twin_of(f"{made.index_directory}/2027{i:013d}") for i in range(3)]
+    original_of = store_originals(ScratchFileSystem(), made, store)
+    asked = [original_of(f"{made.index_directory}/2027{i:013d}") for i in range(3)]
     assert asked == [str(index / names[0]), str(index / names[1]), None]
-    assert twin_of(f"{made.root}/wakelog.new.reput") is None
+    assert original_of(f"{made.root}/wakelog.new.reput") is None
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 30), st.integers(1, 10)), max_size=20))

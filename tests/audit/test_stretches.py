@@ -8,7 +8,13 @@ import pytest
 
 from tests.dispatchers.workers import LaterWorker, SlowWorker
 from tests.fakes.records import LogBytes, record
-from wakelog.audit.stretches import _PIECE_BYTES, SEARCH_BYTES_MAX, Lane, Stretches, first_record
+from wakelog.audit.stretches import (
+    _PIECE_BYTES,
+    SEARCH_BYTES_MAX,
+    Stretches,
+    StretchReader,
+    first_record,
+)
 from wakelog.dispatchers.read_ahead import Worker
 from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.kernels.window_columns import WindowColumns
@@ -51,7 +57,7 @@ def stretches(log: Log, kernels: Kernels, worker: Worker, lanes_count: int = 4) 
     columns = [
         WindowColumns(kernels, window_bytes=1 << 10, records_max=256) for _ in range(lanes_count)
     ]
-    lanes = [Lane(log, one) for one in columns]
+    lanes = [StretchReader(log, one) for one in columns]
     return Stretches(lanes, worker, stretch_bytes=STRETCH_BYTES)
 
 

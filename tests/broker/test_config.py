@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from wakelog.broker.config import (
-    JUDGES,
     KEYS_WITHOUT_EFFECT,
+    SETTING_CHECKS,
     BrokerConfig,
     java_key,
 )
@@ -74,11 +74,11 @@ def test_a_field_has_upstreams_spelling(name: str, key: str) -> None:
         ("short_polling_time_mills", 0, "1 to 9223372036854775807"),
         ("server_socket_backlog", 1 << 31, "1 to 2147483647"),
         ("broker_cluster_name", "a\x02b", "printable characters"),
-        ("broker_cluster_name", "", JUDGES["brokerClusterName"].accepted),
-        ("broker_name", "a/b", JUDGES["brokerName"].accepted),
-        ("broker_ip2", "my host", JUDGES["brokerIP2"].accepted),
-        ("namesrv_addr", "here", JUDGES["namesrvAddr"].accepted),
-        ("msg_trace_topic_name", "my trace", JUDGES["msgTraceTopicName"].accepted),
+        ("broker_cluster_name", "", SETTING_CHECKS["brokerClusterName"].accepted),
+        ("broker_name", "a/b", SETTING_CHECKS["brokerName"].accepted),
+        ("broker_ip2", "my host", SETTING_CHECKS["brokerIP2"].accepted),
+        ("namesrv_addr", "here", SETTING_CHECKS["namesrvAddr"].accepted),
+        ("msg_trace_topic_name", "my trace", SETTING_CHECKS["msgTraceTopicName"].accepted),
     ],
 )
 def test_an_unusable_value_is_refused(field: str, value: object, accepted: str) -> None:
@@ -88,10 +88,10 @@ def test_an_unusable_value_is_refused(field: str, value: object, accepted: str) 
     assert refusal.value.accepted == accepted
 
 
-def test_every_text_has_a_judge() -> None:
+def test_every_text_has_a_check() -> None:
     kinds = {f.encode_name: plain_type(f.type) for f in msgspec.structs.fields(BrokerConfig)}
     texts = {key for key, kind in kinds.items() if kind is str}
-    assert texts == set(JUDGES)
+    assert texts == set(SETTING_CHECKS)
 
 
 @pytest.mark.parametrize("field", ["filter_data_clean_time_span", "wait_time_mills_in_send_queue"])

@@ -3,7 +3,7 @@
 import pytest
 
 from wakelog.broker.config_file import BrokerSettings, all_settings, read_broker_conf
-from wakelog.storage.config import OWN_KEYS, BrokerRole, FlushDiskType
+from wakelog.storage.config import WAKELOG_KEYS, BrokerRole, FlushDiskType
 from wakelog.storage.errors import IllegalConfiguration
 
 ROOT = {"storePathRootDir": "/store"}
@@ -88,7 +88,7 @@ def test_a_key_without_effect_is_no_news_with_its_default() -> None:
 
 def test_every_key_of_4_9_3_is_shown() -> None:
     shown = all_settings(read(""))
-    assert len(shown.keys() - OWN_KEYS) == KEYS_SHOWN_COUNT
+    assert len(shown.keys() - WAKELOG_KEYS) == KEYS_SHOWN_COUNT
     assert (shown["aclEnable"], shown["useTLS"], shown["rocketmqHome"]) == ("false", "false", "")
     assert shown["storePathCommitLog"] == f"{shown['storePathRootDir']}/commitlog"
 

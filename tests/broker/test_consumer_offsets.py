@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.calls import count_calls
-from wakelog.broker.block_table import BLOCK_ENTRIES
 from wakelog.broker.consumer_offsets import NO_OFFSET, ConsumerOffsets
+from wakelog.broker.copy_on_write_map import BLOCK_ENTRIES
 from wakelog.broker.error_response import LimitReached
 from wakelog.broker.table_limits import TableLimits
 from wakelog.protocol.steps import finish

@@ -98,9 +98,9 @@ def test_what_is_put_back_in_a_round_is_named_and_then_found_in_the_queue() -> N
     queue, renewed = Queue(2, {1: 0}), RenewedCopies()
     renewed.begin_call(0, 1, queue.read)
     renewed.begin_call(2, 2, queue.read)
-    renewed.note_put_back(queue.half(1))
+    renewed.add_put_back(queue.half(1))
     queue.names[2] = 2
-    renewed.note_put_back(queue.half(0))
+    renewed.add_put_back(queue.half(0))
     assert [n for n in range(9) if renewed.is_named(n)] == [0]
     queue.end, queue.names = 12, {11: 0}
     renewed.begin_call(2, 3, queue.read)

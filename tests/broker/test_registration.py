@@ -103,17 +103,17 @@ def test_a_large_table_goes_out_in_parts_that_a_name_server_takes_one_by_one(
 def test_a_topic_goes_out_alone_only_where_the_whole_table_was_taken() -> None:
     progress = NameServerProgress()
     assert progress.take(None) == Due(None, is_repeated=False)
-    progress.note_taken(1)
+    progress.on_acknowledged(1)
     assert progress.take(1) is None
     progress.want(["T"])
     assert progress.take(1) == Due(("T",), is_repeated=True)
     progress.want(["U"])
     # The registration of T failed, or the connection is another: the name server may lack T.
     assert progress.take(1) == Due(None, is_repeated=False)
-    progress.note_taken(1)
+    progress.on_acknowledged(1)
     progress.want(["T"])
     assert progress.take(2) == Due(None, is_repeated=False)
-    progress.note_taken(2)
+    progress.on_acknowledged(2)
     progress.want(["T"])
     progress.want([])
     assert progress.take(2) == Due(None, is_repeated=True)
@@ -123,10 +123,10 @@ def test_what_is_wanted_during_a_registration_is_due_after_it() -> None:
     progress = NameServerProgress()
     progress.take(1)
     progress.want(["T"])
-    progress.note_taken(1)
+    progress.on_acknowledged(1)
     assert progress.take(1) == Due(("T",), is_repeated=True)
     progress.want([])
-    progress.note_taken(1)
+    progress.on_acknowledged(1)
     assert progress.take(1) == Due(None, is_repeated=True)
 
 

@@ -3,22 +3,22 @@
 import pytest
 
 from tests.client.clusters import message
-from wakelog.client.lanes import BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, Lane, Waiting
+from wakelog.client.lanes import BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, SendLane, Waiting
 from wakelog.client.messages import EncodedMessage
 
 
-def lane_of(*messages: EncodedMessage, requests_max: int = 1) -> Lane[int]:
-    lane = Lane[int](requests_max)
+def lane_of(*messages: EncodedMessage, requests_max: int = 1) -> SendLane[int]:
+    lane = SendLane[int](requests_max)
     lane.waiting += [Waiting(each, number) for number, each in enumerate(messages)]
     return lane
 
 
-def taken(lane: Lane[int]) -> list[int]:
+def taken(lane: SendLane[int]) -> list[int]:
     return [each.waiter for each in lane.take()]
 
 
 def test_a_message_goes_at_once_until_enough_requests_are_under_way() -> None:
-    lane = Lane[int](2)
+    lane = SendLane[int](2)
     assert [lane.begin(), lane.begin(), lane.begin()] == [True, True, False]
     lane.end()
     assert lane.begin()

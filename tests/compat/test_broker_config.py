@@ -8,7 +8,7 @@ import pytest
 from tests.actors.client import Client
 from tests.compat.clusters import Starter, local_cluster, real_cluster
 from wakelog.protocol.codes import RequestCode, ResponseCode
-from wakelog.storage.config import OWN_KEYS
+from wakelog.storage.config import WAKELOG_KEYS
 from wakelog.storage.settings_text import parse_properties
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
@@ -54,7 +54,7 @@ def shown_by(start: Starter, folder: Path) -> dict[str, str]:
 def test_both_show_the_same_keys_with_the_same_defaults(tmp_path: Path) -> None:
     theirs = shown_by(real_cluster, tmp_path / "real")
     ours = shown_by(local_cluster, tmp_path / "ours")
-    assert ours.keys() - theirs.keys() == OWN_KEYS
+    assert ours.keys() - theirs.keys() == WAKELOG_KEYS
     assert not theirs.keys() - ours.keys()
     differing = {key for key in theirs if theirs[key] != ours[key]}
     assert differing <= PLACES | CORES

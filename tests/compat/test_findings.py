@@ -17,10 +17,10 @@ from tests.compat.real_rocketmq import class_options
 from tests.console.site import console_of
 from wakelog.client import Consumer, Producer
 from wakelog.client.admin import open_admin
+from wakelog.console.cluster_reading import ClusterReading, read_snapshot
 from wakelog.console.findings import RETRIED_COUNT_MIN, find
 from wakelog.console.history import RETRIED, History
 from wakelog.console.server_findings import CLOCK_APART_MS_MAX
-from wakelog.console.snapshot import Snapshot, read_snapshot
 from wakelog.console.views import topics
 from wakelog.protocol.codes import RequestCode
 
@@ -33,8 +33,8 @@ RUNS_MAX = 5
 """A client's own 3 s for a send are not enough on a host with much else to do."""
 
 
-def read(cluster: Cluster, *more_servers: str) -> Snapshot:
-    async def main() -> Snapshot:
+def read(cluster: Cluster, *more_servers: str) -> ClusterReading:
+    async def main() -> ClusterReading:
         async with open_admin(";".join((cluster.name_server, *more_servers))) as admin:
             return await read_snapshot(admin, round(time.time() * 1000))
 

@@ -15,13 +15,13 @@ from wakelog.broker.replication.takeover import (
 from wakelog.broker.trouble import NOTICE_PREFIX, Trouble, runtime_values
 from wakelog.client.errors import ClientError
 from wakelog.console.changes import HOUR_MS
-from wakelog.console.history import History
-from wakelog.console.snapshot import (
+from wakelog.console.cluster_reading import (
     BrokerReading,
+    ClusterReading,
     GroupReading,
     NameServerReading,
-    Snapshot,
 )
+from wakelog.console.history import History
 from wakelog.console.waiting import HalfReading, LevelReading, OpenHalf, Waiting
 from wakelog.protocol.bodies import (
     BrokerData,
@@ -40,7 +40,7 @@ MINUTE_MS = 60_000
 NOW_MS = 1_000 * MINUTE_MS
 MIB = 1 << 20
 QUEUE = MessageQueue("T", "a", 0)
-Snapshots = tuple[Snapshot, ...]
+Snapshots = tuple[ClusterReading, ...]
 
 
 def cluster(
@@ -55,7 +55,7 @@ def cluster(
     letters: int = 0,
     messages: Waiting | None = None,
     **groups: GroupReading,
-) -> Snapshot:
+) -> ClusterReading:
     """Return one broker, with a slave if it has values, and groups."""
     brokers = [
         BrokerReading(
@@ -72,7 +72,7 @@ def cluster(
     if slave is not None:
         brokers.append(BrokerReading("c", "a", 1, "10.0.0.6:10911", slave))
     info = ClusterInfo({"a": BrokerData("c", "a", {x.broker_id: x.address for x in brokers})})
-    return Snapshot(now_ms, info, "10.0.0.4:9876", brokers, groups, {"g": letters})
+    return ClusterReading(now_ms, info, "10.0.0.4:9876", brokers, groups, {"g": letters})
 
 
 def group(
@@ -141,14 +141,14 @@ def open_half(age_ms: int) -> Snapshots:
     return (cluster(messages=Waiting((), HalfReading(0, 1, 0, half))),)
 
 
-def with_broker(snapshot: Snapshot, **fields: Any) -> Snapshot:
+def with_broker(snapshot: ClusterReading, **fields: Any) -> ClusterReading:
     """Return it with other fields of its first broker."""
     for name, value in fields.items():
         setattr(snapshot.brokers[0], name, value)
     return snapshot
 
 
-def servers(now_ms: int, *known: Mapping[int, str] | ClientError | None) -> Snapshot:
+def servers(now_ms: int, *known: Mapping[int, str] | ClientError | None) -> ClusterReading:
     """Return a cluster whose name servers have these addresses of broker a, or fail."""
     found = cluster(now_ms)
     for number, each in enumerate(known):
@@ -169,7 +169,7 @@ def elected(
     minutes: int = 60,
     members: str = "1 2",
     reason: str = "",
-) -> Snapshot:
+) -> ClusterReading:
     """Return a master (1) and a replica (2) with what each says; minutes: since their start."""
     said = [
         {
@@ -209,14 +209,14 @@ def retries(retried: int, consumed: int) -> Snapshots:
     return tuple(found)
 
 
-def stored(**health: int) -> Snapshot:
+def stored(**health: int) -> ClusterReading:
     """Return a broker that tells this of its store."""
     found = cluster(NOW_MS, store_values(StoreHealth(**health)))
     found.brokers[0].settings = {"storePathRootDir": "/srv/store"}
     return found
 
 
-def serving(minutes: int, count: int, *, is_attached: bool = True) -> Snapshot:
+def serving(minutes: int, count: int, *, is_attached: bool = True) -> ClusterReading:
     """Return a broker so long after its start, whose Reput has begun to work so often."""
     actors = actor_values({"reput": ActorHealth(is_attached, count)})
     return cluster(NOW_MS + minutes * MINUTE_MS, {"bootTimestamp": str(NOW_MS), **actors})
@@ -244,9 +244,9 @@ def values_case(name: str, high: object, says: str, low: object) -> Case:
 HOURS_OLD_MS = NOW_MS - 60 * MINUTE_MS
 CASES: dict[str, Case] = {
     "no name server": Case(
-        (Snapshot(NOW_MS, name_server="n:1", failure=NO_ANSWER),), "a does not", (cluster(),)
+        (ClusterReading(NOW_MS, name_server="n:1", failure=NO_ANSWER),), "a does not", (cluster(),)
     ),
-    "no broker": Case((Snapshot(NOW_MS),), "none has registered", (cluster(),)),
+    "no broker": Case((ClusterReading(NOW_MS),), "none has registered", (cluster(),)),
     "no answer": Case(
         (cluster(failure=NO_ANSWER),), "a does not answer", (cluster(failure=REFUSED),)
     ),

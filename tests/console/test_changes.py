@@ -13,7 +13,7 @@ from wakelog.console.changes import (
     Changes,
     Event,
 )
-from wakelog.console.snapshot import BrokerReading, GroupReading, Snapshot
+from wakelog.console.cluster_reading import BrokerReading, ClusterReading, GroupReading
 from wakelog.protocol.bodies import (
     BrokerData,
     ClusterInfo,
@@ -26,11 +26,13 @@ from wakelog.protocol.bodies import (
 NOW_MS = 2 * HOUR_MS
 
 
-def cluster(now_ms: int = NOW_MS, /, *brokers: BrokerReading, **groups: GroupReading) -> Snapshot:
+def cluster(
+    now_ms: int = NOW_MS, /, *brokers: BrokerReading, **groups: GroupReading
+) -> ClusterReading:
     """Return brokers of the name a, one if none is given."""
     found = list(brokers) or [broker()]
     table = BrokerData("c", "a", {x.broker_id: x.address for x in found})
-    return Snapshot(now_ms, ClusterInfo({"a": table}), brokers=found, groups=dict(groups))
+    return ClusterReading(now_ms, ClusterInfo({"a": table}), brokers=found, groups=dict(groups))
 
 
 def broker(broker_id: int = 0, address: str = "a:1", **fields: Any) -> BrokerReading:
@@ -46,7 +48,7 @@ def topics(**counts: int) -> dict[str, TopicConfig]:
     return {"TBW102": TopicConfig("TBW102")} | {x: TopicConfig(x, y, y) for x, y in counts.items()}
 
 
-def between(before: Snapshot, after: Snapshot) -> list[str]:
+def between(before: ClusterReading, after: ClusterReading) -> list[str]:
     before.taken_ms -= 5_000
     changes = Changes()
     changes.add(before)
@@ -56,7 +58,7 @@ def between(before: Snapshot, after: Snapshot) -> list[str]:
 
 
 def test_what_stays_is_no_change() -> None:
-    def same() -> Snapshot:
+    def same() -> ClusterReading:
         reading = broker(topics=topics(T=4), settings={"a": "1"}, values={"bootTimestamp": "5"})
         return cluster(NOW_MS, reading, g=members("c1"))
 
@@ -127,7 +129,7 @@ def test_a_broker_that_does_not_answer_has_not_lost_its_topics(failure: ClientEr
     assert between(cluster(NOW_MS, then), cluster(NOW_MS, broker(failure=failure))) == []
     changes = Changes()
     changes.add(cluster(NOW_MS - 9_000, then))
-    changes.add(Snapshot(NOW_MS - 5_000, failure=failure))
+    changes.add(ClusterReading(NOW_MS - 5_000, failure=failure))
     changes.add(cluster(NOW_MS, then))
     assert not changes.events and not changes.gone
 

@@ -6,7 +6,7 @@ from tests.client.clusters import NAME_SERVER, FakeCluster
 from wakelog.client.admin import Admin
 from wakelog.client.options import ClientOptions
 from wakelog.console.cluster_accounts import BrokerAccounts, read_accounts
-from wakelog.console.snapshot import BrokerReading, Snapshot
+from wakelog.console.cluster_reading import BrokerReading, ClusterReading
 from wakelog.protocol.bodies import AclConfig, DataVersion, PlainAccessConfig
 from wakelog.protocol.body_codec import encode_body
 from wakelog.protocol.codes import RequestCode as Code
@@ -41,7 +41,7 @@ def read(
         cluster.fail = give
         admin = Admin(cluster, ClientOptions((NAME_SERVER,), retries_max=0))
         broker = BrokerReading("c", "a", 0, "a:1", {"wakelogVersion": "1"}, settings=settings)
-        return await read_accounts(admin, Snapshot(1, brokers=[broker]))
+        return await read_accounts(admin, ClusterReading(1, brokers=[broker]))
 
     [found] = asyncio.run(main())
     return found, asked

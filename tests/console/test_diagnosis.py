@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from wakelog.console.cluster_reading import GroupReading
 from wakelog.console.diagnosis import client_findings, diagnosis, old_findings, stuck_findings
 from wakelog.console.findings import BROADCASTING
 from wakelog.console.rules import ANSWERS, OK, PROBLEM, RULES, WARNING
-from wakelog.console.snapshot import GroupReading
 from wakelog.protocol.bodies import (
     Connection,
     ConsumerConnection,

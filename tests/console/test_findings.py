@@ -33,11 +33,11 @@ from tests.console.cases import (
     with_broker,
 )
 from wakelog.console import findings, health_findings, server_findings, waiting_findings
-from wakelog.console.findings import JUDGES, OF_ONE_RULE_MAX, find
+from wakelog.console.cluster_reading import ClusterReading, GroupReading
+from wakelog.console.findings import OF_ONE_RULE_MAX, RULE_CHECKS, find
 from wakelog.console.health_findings import service_findings, store_findings
 from wakelog.console.history import History
 from wakelog.console.rules import OK, PROBLEM, RULES, WARNING
-from wakelog.console.snapshot import GroupReading, Snapshot
 from wakelog.protocol.bodies import Connection, ConsumerConnection, SubscriptionGroupConfig
 
 
@@ -174,7 +174,7 @@ def slow(seconds: int) -> Snapshots:
     return quiet, cluster(NOW_MS - seconds * 1_000, g=begin), cluster(g=now)
 
 
-def switched(snapshot: Snapshot) -> Snapshot:
+def switched(snapshot: ClusterReading) -> ClusterReading:
     """Return it with the ids of its two brokers exchanged."""
     for broker in snapshot.brokers:
         broker.broker_id = 1 - broker.broker_id
@@ -243,12 +243,12 @@ def test_a_message_that_takes_too_long_is_said() -> None:
     assert (found.rule, found.since_ms) == ("no commit", NOW_MS - 40_000)
 
 
-@pytest.mark.parametrize("judge", JUDGES)
-def test_a_history_without_an_answer_is_no_error(judge: Callable[[History], Any]) -> None:
+@pytest.mark.parametrize("check", RULE_CHECKS)
+def test_a_history_without_an_answer_is_no_error(check: Callable[[History], Any]) -> None:
     nothing = GroupReading()
     bad = {"commitLogDiskRatio": "x", "remainHowManyDataToFlush": "many"}
     history = history_of((cluster(NOW_MS, bad, g=nothing),))
-    assert list(judge(history)) == []
+    assert list(check(history)) == []
 
 
 def test_a_remedy_names_the_folder_of_the_store() -> None:

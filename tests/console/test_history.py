@@ -4,6 +4,12 @@ import pytest
 
 from wakelog.client.errors import ClientError
 from wakelog.console.changes import HOUR_MS
+from wakelog.console.cluster_reading import (
+    BrokerReading,
+    ClusterReading,
+    GroupReading,
+    NameServerReading,
+)
 from wakelog.console.history import (
     CONSUMED,
     DEAD_LETTERS,
@@ -16,12 +22,6 @@ from wakelog.console.history import (
     History,
     Unmoved,
 )
-from wakelog.console.snapshot import (
-    BrokerReading,
-    GroupReading,
-    NameServerReading,
-    Snapshot,
-)
 from wakelog.protocol.bodies import BrokerData, ClusterInfo, ConsumeStats, OffsetWrapper
 from wakelog.protocol.body_codec import MessageQueue
 
@@ -30,15 +30,17 @@ QUEUE = MessageQueue("T", "a", 0)
 
 def seen(
     now_ms: int, *, ends: tuple[int, int] = (0, 0), disk: str = "0.5", fails: bool = False
-) -> Snapshot:
+) -> ClusterReading:
     """Return a snapshot of one broker and one group. ends: of the queue, and of the group."""
     broker = BrokerReading("c", "a", 0, "a:1", values={"commitLogDiskRatio": disk})
     broker.failure = ClientError("no answer", "Wait") if fails else None
     group = GroupReading(progress=ConsumeStats({QUEUE: OffsetWrapper(*ends)}))
-    return Snapshot(now_ms, brokers=[broker], groups={"g": group}, dead_letters={"g": ends[0]})
+    return ClusterReading(
+        now_ms, brokers=[broker], groups={"g": group}, dead_letters={"g": ends[0]}
+    )
 
 
-def history_of(*snapshots: Snapshot) -> History:
+def history_of(*snapshots: ClusterReading) -> History:
     history = History()
     for each in snapshots:
         history.add(each)
@@ -67,7 +69,7 @@ def test_an_hour_is_bounded_however_often_a_cluster_is_read() -> None:
     change = history.change(DISK, "a:1")
     assert change is not None
     assert HOUR_MS - 2 * SAMPLE_MS_MIN <= change.elapsed_ms <= HOUR_MS
-    history.add(Snapshot(5 * HOUR_MS))
+    history.add(ClusterReading(5 * HOUR_MS))
     assert not history._series
 
 
@@ -91,7 +93,7 @@ def test_a_clock_that_is_set_back_begins_a_new_hour() -> None:
 def test_an_offset_that_stays_is_known_with_its_time_and_queue() -> None:
     history = history_of(seen(0, ends=(5, 1)), seen(9_000, ends=(8, 2)), seen(18_000, ends=(9, 2)))
     assert history.unmoved == {("g", QUEUE): Unmoved(9_000, 2, 8)}
-    history.add(Snapshot(20_000))
+    history.add(ClusterReading(20_000))
     assert not history.unmoved
 
 
@@ -101,16 +103,18 @@ def test_a_group_that_has_all_of_a_queue_stays_for_no_time() -> None:
 
 
 def test_what_a_broker_away_had_is_known_on() -> None:
-    broker_away = Snapshot(9_000, brokers=[BrokerReading("c", "a", 0, "a:1")])
+    broker_away = ClusterReading(9_000, brokers=[BrokerReading("c", "a", 0, "a:1")])
     broker_away.brokers[0].failure = ClientError("no answer", "Wait")
     history = history_of(seen(0, ends=(5, 5)), broker_away)
     assert history.unmoved[("g", QUEUE)].clear_ms == 0 and len(history.unmoved) == 1
-    history.add(Snapshot(18_000, brokers=[BrokerReading("c", "b", 0, "b:1")]))
+    history.add(ClusterReading(18_000, brokers=[BrokerReading("c", "b", 0, "b:1")]))
     assert not history.unmoved
 
 
 def test_a_reading_without_an_answer_changes_nothing() -> None:
-    history = history_of(seen(0, ends=(5, 1)), Snapshot(9_000, failure=ClientError("x", "Wait")))
+    history = history_of(
+        seen(0, ends=(5, 1)), ClusterReading(9_000, failure=ClientError("x", "Wait"))
+    )
     assert history.unmoved == {("g", QUEUE): Unmoved(0, 1, 5)}
     history.add(seen(18_000, ends=(9, 1)))
     lag = history.lag("g", history.latest.groups["g"])
@@ -127,8 +131,8 @@ def test_the_first_dead_letter_comes_after_none() -> None:
 
 
 def test_name_servers_that_differ_are_known_with_the_time() -> None:
-    def servers(now_ms: int, *addresses: str) -> Snapshot:
-        found = Snapshot(now_ms)
+    def servers(now_ms: int, *addresses: str) -> ClusterReading:
+        found = ClusterReading(now_ms)
         for number, address in enumerate(addresses):
             table = {"a": BrokerData("c", "a", {0: address})} if address else {}
             found.name_servers.append(NameServerReading(f"n:{number}", ClusterInfo(table)))

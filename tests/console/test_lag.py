@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wakelog.console.cluster_reading import BrokerReading, ClusterReading, GroupReading
 from wakelog.console.history import History
 from wakelog.console.lag import (
     LATE_MS_MIN,
@@ -21,7 +22,6 @@ from wakelog.console.lag import (
     lag_of,
     trend_of,
 )
-from wakelog.console.snapshot import BrokerReading, GroupReading, Snapshot
 from wakelog.protocol.bodies import ConsumeStats, OffsetWrapper
 from wakelog.protocol.body_codec import MessageQueue
 
@@ -139,7 +139,7 @@ class Simulated:
         place = OffsetWrapper(self.stored, self.consumed, last_ms)
         self.group = GroupReading(progress=ConsumeStats({QUEUE: place}))
         broker = BrokerReading("c", "a", 0, "a:1")
-        self.history.add(Snapshot(self.now_ms, brokers=[broker], groups={"g": self.group}))
+        self.history.add(ClusterReading(self.now_ms, brokers=[broker], groups={"g": self.group}))
 
     @property
     def lag(self) -> GroupLag:

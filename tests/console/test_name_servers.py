@@ -9,8 +9,8 @@ from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError
 from wakelog.client.options import ClientOptions
 from wakelog.console import name_servers
+from wakelog.console.cluster_reading import NameServerReading
 from wakelog.console.name_servers import NameServerDetails, read_name_servers
-from wakelog.console.snapshot import NameServerReading
 from wakelog.protocol.bodies import BrokerData, ClusterInfo, TopicList
 from wakelog.protocol.body_codec import encode_body
 from wakelog.protocol.codes import RequestCode as Code

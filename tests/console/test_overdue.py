@@ -1,8 +1,8 @@
 """What of the delayed messages is overdue: at brokers that say exactly, and at others."""
 
+from wakelog.console.cluster_reading import BrokerReading, ClusterReading
 from wakelog.console.history import History
 from wakelog.console.overdue import delivered_count, overdue_count, places
-from wakelog.console.snapshot import BrokerReading, Snapshot
 from wakelog.console.waiting import LevelReading, Waiting
 
 NOW_MS = 1_000_000
@@ -17,7 +17,7 @@ def broker(level: LevelReading, *, is_own: bool = False) -> BrokerReading:
 def history_of(*readings: tuple[int, LevelReading]) -> History:
     history = History()
     for now_ms, level in readings:
-        history.add(Snapshot(now_ms, brokers=[broker(level)]))
+        history.add(ClusterReading(now_ms, brokers=[broker(level)]))
     return history
 
 
@@ -44,7 +44,7 @@ def test_what_came_due_while_the_offset_stayed_is_overdue() -> None:
 def test_an_offset_is_forgotten_with_its_broker_and_when_a_clock_is_set_back() -> None:
     history = history_of((NOW_MS - 70_000, LATE))
     assert set(history.unmoved_levels) == {("a:1", 3)}
-    history.add(Snapshot(NOW_MS))
+    history.add(ClusterReading(NOW_MS))
     assert not history.unmoved_levels
     back = history_of((NOW_MS, LATE), (NOW_MS - 70_000, LATE))
     assert back.unmoved_levels["a:1", 3].since_ms == NOW_MS - 70_000
@@ -57,5 +57,5 @@ def test_the_next_messages_begin_behind_those_taken_as_delivered() -> None:
     history.latest.brokers[0].clock_ahead_ms = 700.0
     assert places(history, history.latest) == [place._replace(clock_ahead_ms=700)]
     nothing = LevelReading(1, 1_000, 7, 7)
-    history.add(Snapshot(NOW_MS, brokers=[broker(nothing)]))
+    history.add(ClusterReading(NOW_MS, brokers=[broker(nothing)]))
     assert places(history, history.latest) == []

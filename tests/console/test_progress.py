@@ -9,8 +9,8 @@ from wakelog.client.admin import Admin, open_admin
 from wakelog.client.errors import ClientError
 from wakelog.client.options import ClientOptions
 from wakelog.console import progress
+from wakelog.console.cluster_reading import ClusterReading, read_snapshot
 from wakelog.console.progress import PART_GROUPS_MAX, Progress, read_progress
-from wakelog.console.snapshot import Snapshot, read_snapshot
 from wakelog.network.errors import CallTimeout, ConnectFailed
 from wakelog.protocol.bodies import (
     ConsumeStats,
@@ -134,7 +134,7 @@ def test_a_real_broker_that_refuses_is_read_in_parts(
     groups = ("behind", "further_behind")
     console_broker.create_topic("many_queues", queues=2)
 
-    async def main() -> Snapshot:
+    async def main() -> ClusterReading:
         async with open_admin(console_broker.name_server) as admin:
             for group in groups:
                 await admin.update_group(console_broker.address, SubscriptionGroupConfig(group))

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from tests.console.test_snapshot import ANSWERS, Peers
+from tests.console.test_cluster_reading import ANSWERS, Peers
 from wakelog.client.admin import Admin
 from wakelog.client.options import ClientOptions
 from wakelog.console import reader as reader_module
@@ -76,7 +76,7 @@ def test_without_a_viewer_no_ends_of_topics_are_read(peers: Counted) -> None:
         letters_alone = peers.codes[Code.GET_TOPIC_STATS_INFO]
         assert letters_alone == 3 and not reader.known_ends
         assert len(reader.history.times_ms) > 1  # the hour goes on
-        reader.note_viewer()
+        reader.on_viewer()
         await reader.read()
         assert set(reader.known_ends) == {"T", "%DLQ%g"}
         now[0] += WATCHED_MS
@@ -131,7 +131,7 @@ def test_a_late_viewer_is_shown_the_next_reading_soon(
         reader = Reader(Admin(peers, ClientOptions(("n:1",))), lambda: 10 * WATCHED_MS)
         reading = asyncio.ensure_future(reader.run())
         await reader.next(0)
-        reader.note_viewer()  # at the moment of the reading: what is shown is new
+        reader.on_viewer()  # at the moment of the reading: what is shown is new
         async with asyncio.timeout(5):  # and the next without a viewer comes after 120 s
             await reader.next(2)
         reading.cancel()

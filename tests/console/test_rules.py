@@ -1,7 +1,7 @@
 """How a finding is written."""
 
+from wakelog.console.cluster_reading import BrokerReading
 from wakelog.console.rules import SEE_LOG, WARNING, Finding, say
-from wakelog.console.snapshot import BrokerReading
 from wakelog.console.subjects import broker_text, queue_text, role_text
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.java import exact_time

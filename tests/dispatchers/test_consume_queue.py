@@ -391,7 +391,7 @@ def opened_later(
     return dispatcher
 
 
-def note_dispatched(fs: MemoryFileSystem, physical_offset: int) -> None:
+def on_dispatched(fs: MemoryFileSystem, physical_offset: int) -> None:
     with closing(DispatchedFile(fs, CONFIG.paths.dispatched)) as file:
         file.note(physical_offset, IndexEnd())
 
@@ -417,7 +417,7 @@ def test_what_a_killed_writer_left_unsynced_is_dispatched_again(fs: MemoryFileSy
     log = log_of_queues()
     ConsumeQueueDispatcher(fs, CONFIG).dispatch(batch_of(log))
     fs.make_directories("/store")
-    note_dispatched(fs, log.offsets[4])
+    on_dispatched(fs, log.offsets[4])
     dispatcher = ConsumeQueueDispatcher(fs, CONFIG)
     dispatcher.open_later(are_durable=False)
     assert dispatcher.recover(log.end) == log.offsets[4]

@@ -38,7 +38,7 @@ def test_verdict(state: Activity, now: float, expected: CloseReason | None) -> N
 
 def test_a_new_connection_that_sends_nothing_is_idle() -> None:
     state = Activity.begin(5.0)
-    state.note_drained(0, left_bytes=0, now_seconds=124.9)
+    state.on_drained(0, left_bytes=0, now_seconds=124.9)
     assert verdict(state, 124.9, LIMITS) is None
     assert verdict(state, 125.0, LIMITS) is CloseReason.IDLE
 
@@ -55,6 +55,6 @@ def test_progress_is_what_the_peer_has_read(
     drained_bytes: int, left_bytes: int, expected_drained_seconds: float
 ) -> None:
     state = activity()
-    state.note_drained(100, left_bytes=50, now_seconds=0.0)
-    state.note_drained(drained_bytes, left_bytes=left_bytes, now_seconds=9.0)
+    state.on_drained(100, left_bytes=50, now_seconds=0.0)
+    state.on_drained(drained_bytes, left_bytes=left_bytes, now_seconds=9.0)
     assert state.drained_seconds == expected_drained_seconds

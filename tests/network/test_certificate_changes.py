@@ -20,7 +20,7 @@ def test_what_did_not_change_is_not_read_again() -> None:
 def test_new_signers_are_read_at_once() -> None:
     watch = changes()
     assert watch.note({**FIRST, "trust": b"2"})
-    watch.note_read(succeeded=True)
+    watch.on_read(succeeded=True)
     assert not watch.note({**FIRST, "trust": b"2"})
 
 
@@ -29,7 +29,7 @@ def test_a_certificate_waits_for_its_key() -> None:
     assert not watch.note({**FIRST, "cert": b"2"})
     assert not watch.note({**FIRST, "cert": b"2"})
     assert watch.note({**FIRST, "cert": b"2", "key": b"2"})
-    watch.note_read(succeeded=True)
+    watch.on_read(succeeded=True)
     assert not watch.note({"trust": b"1", "cert": b"2", "key": b"3"})
 
 
@@ -43,8 +43,8 @@ def test_a_file_that_cannot_be_read_for_a_while_has_not_changed() -> None:
 def test_any_change_after_a_failure_is_tried() -> None:
     watch = changes()
     assert watch.note({**FIRST, "cert": b"2", "key": b"bad"})
-    watch.note_read(succeeded=False)
+    watch.on_read(succeeded=False)
     assert not watch.note({**FIRST, "cert": b"2", "key": b"bad"})
     assert watch.note({**FIRST, "cert": b"2", "key": b"2"})
-    watch.note_read(succeeded=True)
+    watch.on_read(succeeded=True)
     assert not watch.note({**FIRST, "cert": b"2", "key": b"3"})

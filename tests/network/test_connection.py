@@ -51,7 +51,7 @@ class FakeOwner:
     def defers(self, connection: Connection) -> bool:
         return False
 
-    def note_held(self, size_bytes: int) -> None:
+    def on_held(self, size_bytes: int) -> None:
         self.noted_bytes += size_bytes
 
 

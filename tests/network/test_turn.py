@@ -50,7 +50,7 @@ class Bench:
         self.limits = ServerLimits(turn_budget_seconds=0.002, poll_seconds=poll_seconds)
         self.deferred: list[tuple[Any, Reply]] = []
         self.lag = LoopLag(lambda: None)
-        self.lag.note_read(self.clock())
+        self.lag.on_read(self.clock())
         self.lanes: Lanes[Connection] = Lanes(
             [
                 LaneSpec(
@@ -97,7 +97,7 @@ class Bench:
     def closed(self, connection: Connection, reason: CloseReason, detail: str) -> None:
         self.turn.channel_closed(connection)
 
-    def note_held(self, size_bytes: int) -> None:
+    def on_held(self, size_bytes: int) -> None:
         pass
 
     def connection(self, refused: frozenset[int] = frozenset()) -> tuple[Connection, FakeTransport]:

@@ -28,10 +28,10 @@ from wakelog.broker.replication.election import (
     TakeRole,
 )
 from wakelog.broker.replication.epochs import Epochs
-from wakelog.broker.replication.following import FollowingEnded
 from wakelog.broker.replication.group_state import GroupState, ReplicaAddress, VersionedState
-from wakelog.broker.replication.member_following import MemberFollowing, OwnLog
+from wakelog.broker.replication.ha_client_state import FetchEnded
 from wakelog.broker.replication.member_shipping import MasterLogView, MemberShipping
+from wakelog.broker.replication.replica_fetch import OwnLog, ReplicaFetch
 from wakelog.protocol.member_frames import Ack, Answer, Data, Hello
 from wakelog.storage.errors import StoreFailed
 
@@ -89,7 +89,7 @@ class Replica:
             is_log_empty=not disk.numbers,
             now_ms=self.now_ms,
         )
-        self.following: MemberFollowing | None = None
+        self.following: ReplicaFetch | None = None
         self.connection: Connection | None = None
         self.shipping: dict[Connection, MemberShipping] = {}
         self.waiting: list[tuple[int, int]] = []
@@ -111,7 +111,7 @@ class Replica:
         """Where the log ends."""
         return self.disk.end
 
-    def settle(self) -> int:
+    def freeze(self) -> int:
         """Append nothing more of a master, and make all durable."""
         self.drop_connection()
         self.disk.sync()
@@ -161,7 +161,7 @@ class Replica:
         self.disk.sync()
         log = OwnLog(NAME, self.number, SEGMENT, self.disk.begin, self.disk.end)
         reported = self.election.reported_confirmed
-        self.following = MemberFollowing(self.epochs, log, reported, self.now_ms)
+        self.following = ReplicaFetch(self.epochs, log, reported, self.now_ms)
         self.connection = Connection(self.number, leader)
         self.group.connections.append(self.connection)
         self.connection.up.append(self.following.hello())
@@ -227,7 +227,7 @@ class Replica:
         core = self.shipping.pop(connection)
         connection.is_open_down = False
         if self.election.in_sync is not None and core.acked is not None:
-            self.election.in_sync.note_lost(core.replica, self.now_ms)
+            self.election.in_sync.on_lost(core.replica, self.now_ms)
 
     def send(self, number: int) -> None:
         """Store a message, or answer 14."""
@@ -239,7 +239,7 @@ class Replica:
         """Make durable what was written."""
         self.disk.sync()
         if self.election.in_sync is not None:
-            self.election.in_sync.note_own(self.disk.durable)
+            self.election.in_sync.on_own_durable(self.disk.durable)
 
     def receive_from_follower(self, connection: Connection, message: Hello | Ack) -> None:
         """Take what a follower has sent."""
@@ -253,20 +253,20 @@ class Replica:
                     self.lose(other)
             core = MemberShipping(TRANSFER, self.now_ms)
             self.shipping[connection] = core
-            answer = core.take_hello(message, self.view(), self.disk.checksum, self.now_ms)
+            answer = core.answer_hello(message, self.view(), self.disk.checksum, self.now_ms)
             connection.down.append(answer)
             if core.met_promise:
-                self.election.note_promise(core.met_promise)
+                self.election.on_promise(core.met_promise)
             return
         found = self.shipping.get(connection)
         if found is None:
             return
-        found.take_ack(message, self.now_ms)
+        found.on_ack(message, self.now_ms)
         if found.acked is not None:
             self.heard_ms[found.replica] = self.now_ms
-            in_sync.note_ack(found.replica, found.acked, self.now_ms, is_seeding=found.is_seeding)
+            in_sync.on_ack(found.replica, found.acked, self.now_ms, is_seeding=found.is_seeding)
         else:
-            in_sync.note_lost(found.replica, self.now_ms)
+            in_sync.on_lost(found.replica, self.now_ms)
 
     def ship(self) -> None:
         """Send what there is."""
@@ -292,7 +292,7 @@ class Replica:
             return
         try:
             if isinstance(message, Answer):
-                cut = core.take_answer(message, self.disk.checksum, self.now_ms)
+                cut = core.check_answer(message, self.disk.checksum, self.now_ms)
                 self.group.check_cut(self, connection, cut.offset)
                 if cut.seed_from is not None:
                     self.disk.empty(cut.seed_from)
@@ -301,14 +301,14 @@ class Replica:
                     self.set_aside(cut.offset)
                     self.disk.cut(cut.offset)
                     self.group.check_aside(self, lost)
-                core.note_cut()
+                core.on_cut()
             else:
                 head = message.head
-                if core.take_head(head, self.now_ms):
+                if core.accept_head(head, self.now_ms):
                     self.group.check_origin(self, connection)
                     self.disk.append(message.data)  # type: ignore[arg-type]
-                self.election.note_frame(head.end, core.end, head.confirmed, self.now_ms)
-        except FollowingEnded:
+                self.election.on_frame(head.end, core.end, head.confirmed, self.now_ms)
+        except FetchEnded:
             self.wants_seed = core.must_seed and not self.is_foreign
             self.drop_connection()
 
@@ -383,11 +383,11 @@ class Group:
             replica.register_ms = replica.now_ms
         if isinstance(call.action, ReadRegister):
             before = election.version
-            replica.run(election.note_read, call.action.call, found, replica.now_ms)
+            replica.run(election.on_read, call.action.call, found, replica.now_ms)
             if election.refusal == LOST or int(election.version or 0) < int(before or 0):
                 raise Violation("answers", f"replica {replica.number} goes back from {before}")
         else:
-            replica.run(election.note_replaced, call.action.call, found, replica.now_ms)
+            replica.run(election.on_replaced, call.action.call, found, replica.now_ms)
 
     # The network.
 
@@ -408,7 +408,7 @@ class Group:
         if follower.is_up and connection.is_open_up:
             follower.run(follower.receive_from_master, connection, answer)
 
-    def note_ends(self) -> None:
+    def add_ends(self) -> None:
         """Let the ends of connections that are over notice it."""
         kept = []
         for one in self.connections:

@@ -7,13 +7,13 @@ from msgspec.structs import replace
 
 from tests.simulation.group import Call, Group, Replica
 from tests.simulation.mutants import Mutant
-from wakelog.broker.replication import member_following, member_shipping
+from wakelog.broker.replication import member_shipping, replica_fetch
 from wakelog.broker.replication.election import Election, ReadRegister, Role
 from wakelog.broker.replication.epochs import EpochLine, Epochs, Lines
 from wakelog.broker.replication.group_state import GroupState, VersionedState
 from wakelog.broker.replication.in_sync import NOTHING, InSync
-from wakelog.broker.replication.member_following import MemberFollowing
 from wakelog.broker.replication.member_shipping import MasterLogView, MemberShipping
+from wakelog.broker.replication.replica_fetch import ReplicaFetch
 from wakelog.protocol.member_frames import Ack, DataHead
 
 
@@ -21,14 +21,14 @@ def _nothing(*_arguments: Any, **_named: Any) -> None:
     pass
 
 
-_NEXT_ACK = MemberFollowing.next_ack
+_NEXT_ACK = ReplicaFetch.next_ack
 
 
-def _ack_received(self: MemberFollowing, _durable: int, now_ms: int) -> Ack | None:
+def _ack_received(self: ReplicaFetch, _durable: int, now_ms: int) -> Ack | None:
     return _NEXT_ACK(self, self.end, now_ms)
 
 
-def _end_seeding_at_once(self: MemberFollowing, durable: int, now_ms: int) -> Ack | None:
+def _end_seeding_at_once(self: ReplicaFetch, durable: int, now_ms: int) -> Ack | None:
     self._epochs.end_seeding()
     return _NEXT_ACK(self, durable, now_ms)
 
@@ -49,10 +49,10 @@ def _fastest(self: InSync) -> bool:
 
 def _written(self: Replica) -> None:
     if self.election.in_sync is not None:
-        self.election.in_sync.note_own(self.disk.end)
+        self.election.in_sync.on_own_durable(self.disk.end)
 
 
-_NOTE_REGISTER = InSync.note_register
+_NOTE_REGISTER = InSync.on_register
 
 
 def _drop_proposal(self: InSync, members: frozenset[int], version: str) -> bool:
@@ -83,7 +83,7 @@ def _resume_epoch(self: Election, now_ms: int) -> None:
     if state is not None and state.master == self.own_id and self.epoch != state.epoch:
         self._epochs.make_promise(max(state.epoch, self._epochs.promise))
         self.role, self.epoch = Role.CANDIDATE, state.epoch
-        self._take_role(state, now_ms)
+        self._adopt_role(state, now_ms)
         return
     _WATCH_MASTER(self, now_ms)
 
@@ -124,7 +124,7 @@ def _join_early(self: InSync, now_ms: int) -> frozenset[int]:
     return _WANTED(self, now_ms) | heard
 
 
-_TAKE_ACK = MemberShipping.take_ack
+_TAKE_ACK = MemberShipping.on_ack
 
 
 def _believe_any_ack(self: MemberShipping, ack: Ack, now_ms: int) -> None:
@@ -132,18 +132,18 @@ def _believe_any_ack(self: MemberShipping, ack: Ack, now_ms: int) -> None:
     self.acked, self.is_seeding = max(self.acked or 0, ack.durable), ack.is_seeding
 
 
-_NOTE_CUT = MemberFollowing.note_cut
+_NOTE_CUT = ReplicaFetch.on_cut
 
 
-def _keep_lines(self: MemberFollowing) -> None:
+def _keep_lines(self: ReplicaFetch) -> None:
     with patch.object(Epochs, "cut", _nothing):
         _NOTE_CUT(self)
 
 
-_TAKE_HEAD = MemberFollowing.take_head
+_TAKE_HEAD = ReplicaFetch.accept_head
 
 
-def _append_without_line(self: MemberFollowing, head: DataHead, now_ms: int) -> bool:
+def _append_without_line(self: ReplicaFetch, head: DataHead, now_ms: int) -> bool:
     def accept(epochs: Epochs, line: EpochLine) -> None:
         epochs.lines = (*epochs.lines, line)
 
@@ -151,7 +151,7 @@ def _append_without_line(self: MemberFollowing, head: DataHead, now_ms: int) -> 
         return _TAKE_HEAD(self, head, now_ms)
 
 
-def _append_anywhere(self: MemberFollowing, head: DataHead, now_ms: int) -> bool:
+def _append_anywhere(self: ReplicaFetch, head: DataHead, now_ms: int) -> bool:
     return _TAKE_HEAD(self, head._replace(offset=self.end), now_ms)
 
 
@@ -208,10 +208,10 @@ class _SameSum:
         return False
 
 
-_TAKE_ANSWER = MemberFollowing.take_answer
+_TAKE_ANSWER = ReplicaFetch.check_answer
 
 
-def _compare_no_bytes(self: MemberFollowing, answer: Any, _checksum: Any, now_ms: int) -> Any:
+def _compare_no_bytes(self: ReplicaFetch, answer: Any, _checksum: Any, now_ms: int) -> Any:
     return _TAKE_ANSWER(self, answer, lambda _begin, _end: _SameSum(), now_ms)  # type: ignore[arg-type,return-value]
 
 
@@ -225,7 +225,7 @@ MUTANTS: dict[str, Mutant] = {
         (
             "ack_received",
             "a follower acknowledges what it has received",
-            ((MemberFollowing, "next_ack", _ack_received),),
+            ((ReplicaFetch, "next_ack", _ack_received),),
         ),
         (
             "set_without_union",
@@ -255,7 +255,7 @@ MUTANTS: dict[str, Mutant] = {
         (
             "late_reads_believed",
             "an answer to a call that was given up counts",
-            ((Election, "note_read", _believe_late_reads),),
+            ((Election, "on_read", _believe_late_reads),),
         ),
         (
             "epoch_resumed",
@@ -280,7 +280,7 @@ MUTANTS: dict[str, Mutant] = {
         (
             "seeding_ends_at_once",
             "a first connection ends seeding",
-            ((MemberFollowing, "next_ack", _end_seeding_at_once),),
+            ((ReplicaFetch, "next_ack", _end_seeding_at_once),),
         ),
         (
             "no_promise_before_ack",
@@ -295,13 +295,13 @@ MUTANTS: dict[str, Mutant] = {
         (
             "start_not_settled",
             "a new master's start is not durable",
-            ((Replica, "settle", _settle_nothing),),
+            ((Replica, "freeze", _settle_nothing),),
         ),
         ("joins_early", "whoever is connected joins", ((InSync, "wanted", _join_early),)),
         (
             "any_ack_believed",
             "an acknowledgement of more than was sent counts, as in 4.9.3",
-            ((MemberShipping, "take_ack", _believe_any_ack),),
+            ((MemberShipping, "on_ack", _believe_any_ack),),
         ),
         (
             "cut_without_a_copy",
@@ -311,30 +311,30 @@ MUTANTS: dict[str, Mutant] = {
         (
             "lines_kept",
             "a cut leaves the lines of lost epochs",
-            ((MemberFollowing, "note_cut", _keep_lines),),
+            ((ReplicaFetch, "on_cut", _keep_lines),),
         ),
         (
             "line_not_durable",
             "bytes of an epoch are appended before its line",
-            ((MemberFollowing, "take_head", _append_without_line),),
+            ((ReplicaFetch, "accept_head", _append_without_line),),
         ),
         (
             "appended_anywhere",
             "a frame's offset is ignored, as in 4.9.3",
-            ((MemberFollowing, "take_head", _append_anywhere),),
+            ((ReplicaFetch, "accept_head", _append_anywhere),),
         ),
         (
             "shorter_end_in_common",
             "the common point is the shorter log's end",
             (
-                (member_following, "common_point", _shorter_end),
+                (replica_fetch, "common_point", _shorter_end),
                 (member_shipping, "common_point", _shorter_end),
             ),
         ),
         (
             "bytes_not_compared",
             "another log with the same epochs is followed",
-            ((MemberFollowing, "take_answer", _compare_no_bytes),),
+            ((ReplicaFetch, "check_answer", _compare_no_bytes),),
         ),
         (
             "epochs_mixed",

@@ -88,7 +88,7 @@ def sync(group: Group, random: Random) -> None:
 
 def notice_ends(group: Group, _random: Random) -> None:
     """Let connections that are over be noticed."""
-    group.note_ends()
+    group.add_ends()
 
 
 def kill(group: Group, random: Random) -> None:
@@ -351,7 +351,7 @@ def _settle(group: Group) -> None:
             group.process_call(0)
         while group.answers:
             group.deliver_answer(0)
-        group.note_ends()
+        group.add_ends()
         for one in list(group.connections):
             _bring_all(group, one)
         for replica in group.replicas.values():

@@ -222,10 +222,10 @@ class Machine:
         self.flushed = decision.flush_to
         self.disk.mark(Acknowledged(self.flushed, is_synchronous=True))
         self._update_readable()
-        self._note_durable()
+        self._write_durable()
         return True
 
-    def _note_durable(self) -> None:
+    def _write_durable(self) -> None:
         """Do as Flush after a sync, but each time."""
         if self._stored_ms:
             with suppress(StoreError):

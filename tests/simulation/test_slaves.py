@@ -15,10 +15,10 @@ from tests.simulation.disk import Image, SimulatedDisk
 from tests.simulation.faults import Failure, SyncFailure
 from tests.simulation.images import Model, Platter
 from tests.simulation.journal import Mark
-from wakelog.broker.replication.following import (
-    Following,
-    FollowingEnded,
-    FollowingSettings,
+from wakelog.broker.replication.ha_client_state import (
+    FetchEnded,
+    HaClientSettings,
+    HaClientState,
     MasterLog,
     check_log,
     overlap_begin,
@@ -82,8 +82,8 @@ class Connection:
         check_log(end, segment_bytes, about)
         first = overlap_begin(slave.store.min_physical_offset, end, about)
         self.shipping = Shipping(ShippingSettings(transfer_bytes=700), NOW_MS)
-        self.following = Following(
-            FollowingSettings(),
+        self.following = HaClientState(
+            HaClientSettings(),
             about,
             own_end=end,
             overlap=slave.content(first, end),
@@ -227,7 +227,7 @@ def lose_one(seed: int, *, master_loses: bool) -> str:
         while slave.store.log.end_offset < end:
             again.ship(chance)
             again.receive(chance)
-    except FollowingEnded as error:
+    except FetchEnded as error:
         assert error.is_mismatch, f"seed {seed}: {error}"
         refusal = str(error)
         assert slave.store.log.end_offset == own_end, f"seed {seed}"

@@ -6,7 +6,7 @@ import pytest
 
 from tests.compat.clusters import Cluster, local_cluster, real_cluster
 from tests.compat.provision import JVM_OPTIONS, java_runtime
-from wakelog.spark.records.record_walk import RecordWalk
+from wakelog.spark.records.column_walk import RecordWalk
 from wakelog.spark.session import open_session
 
 STOP_SECONDS_MAX = 30

@@ -12,7 +12,7 @@ from wakelog.spark.options import ReadOptions, read_options
 from wakelog.spark.plan import Limits, make_plan
 from wakelog.spark.query import Query
 from wakelog.spark.reader import EVERY_MESSAGE, Found, TaskReader
-from wakelog.spark.records.record_walk import RecordWalk, RowOptions
+from wakelog.spark.records.column_walk import RecordWalk, RowOptions
 from wakelog.spark.stores import StoreLog, open_store
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.paths import offset_name

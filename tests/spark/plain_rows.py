@@ -13,7 +13,7 @@ from wakelog.protocol.message_id import create_message_id
 from wakelog.protocol.properties import decode_properties
 from wakelog.protocol.record import MessageRecord, body_crc, decode_record
 from wakelog.protocol.sys_flag import TRANSACTION_COMMIT, TRANSACTION_NOT, transaction_type
-from wakelog.spark.records.record_walk import Damage
+from wakelog.spark.records.column_walk import Damage
 from wakelog.storage.log.record_check import CheckKind, check_record
 
 TIME_MS_MAX = (2**63 - 1) // 1000

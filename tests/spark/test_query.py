@@ -11,7 +11,7 @@ from tests.spark.logs import FS, columns, query_rows, task_reader, write_segment
 from wakelog.spark.errors import DataLost
 from wakelog.spark.options import read_options
 from wakelog.spark.query import PlannedTask, Query
-from wakelog.spark.records.record_walk import RecordWalk
+from wakelog.spark.records.column_walk import RecordWalk
 
 SCHEMA = columns("commitLogOffset")
 EVERYTHING = {"includeSystemTopics": "true", "includeRetry": "true", "includeDlq": "true"}

@@ -11,7 +11,7 @@ from tests.spark.logs import FS, MESSAGES, columns, write_segments
 from wakelog.spark.errors import DataLost
 from wakelog.spark.plan import ReadRange, Task
 from wakelog.spark.reader import EVERY_MESSAGE, Found, TaskReader, read_damage
-from wakelog.spark.records.record_walk import FILE_ENDS, RecordWalk, RowOptions
+from wakelog.spark.records.column_walk import FILE_ENDS, RecordWalk, RowOptions
 from wakelog.spark.stores import open_store
 
 SCHEMA = columns("brokerName", "commitLogOffset")

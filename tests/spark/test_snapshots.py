@@ -12,7 +12,7 @@ from tests.spark.snapshot_parts import snapshot_of, write_store
 from wakelog.spark.errors import DataLost, OptionError
 from wakelog.spark.options import read_options
 from wakelog.spark.query import Query
-from wakelog.spark.records.record_walk import RecordWalk
+from wakelog.spark.records.column_walk import RecordWalk
 from wakelog.spark.snapshots import explained, read_snapshots
 from wakelog.storage.paths import StorePaths
 from wakelog.storage.retention.leases import Lease, write_leases

@@ -11,7 +11,7 @@ from tests.golden_stores import open_golden
 from tests.spark.logs import FS, write_segments
 from wakelog.spark.errors import StoreUnreadable
 from wakelog.spark.plan import ReadRange
-from wakelog.spark.records.record_walk import RecordWalk
+from wakelog.spark.records.column_walk import RecordWalk
 from wakelog.spark.store_view import QueueRange, StoreView
 from wakelog.spark.stores import Segment, open_store
 from wakelog.storage.durability.watermark import Seal, Watermark

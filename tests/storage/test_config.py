@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import fields
 
-from wakelog.storage.config import JUDGES, BrokerRole, StoreConfig, check_value
+from wakelog.storage.config import SETTING_CHECKS, BrokerRole, StoreConfig, check_value
 from wakelog.storage.errors import IllegalConfiguration
 from wakelog.storage.settings_text import plain_type, read_settings, settings_of
 
@@ -77,10 +77,10 @@ def test_a_value_that_cannot_be_used_is_named(key: str, text: str, accepted: str
     assert caught.value.accepted == accepted
 
 
-def test_every_text_has_a_judge_and_every_number_a_range() -> None:
+def test_every_text_has_a_check_and_every_number_a_range() -> None:
     """What only a service would judge is judged at the start, and as the broker runs."""
     kinds = {field.encode_name: str(field.type) for field in fields(StoreConfig)}
-    assert {key for key, kind in kinds.items() if "str" in kind} == set(JUDGES)
+    assert {key for key, kind in kinds.items() if "str" in kind} == set(SETTING_CHECKS)
     for field in fields(StoreConfig):
         if plain_type(field.type) is int:
             with pytest.raises(IllegalConfiguration):

@@ -37,7 +37,7 @@ class Program:
         self.config, self.others = Config(quick), dict[str, str]()
         rules = Rules(
             shown=lambda: {"idle": "5", "flag": "true"} | self.others | settings_of(self.config),
-            judge=lambda texts: read_settings(Config, texts),
+            make_settings=lambda texts: read_settings(Config, texts),
             without_effect=IDLE,
             fixed={"path": "it is a path"},
             unknown=lambda key: f"{key} is none",

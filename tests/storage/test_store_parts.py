@@ -315,7 +315,7 @@ def live(disk: MemoryFileSystem, changes_count: int, stored: list[bytes]) -> boo
             assert pool is not None
             for piece in pool.pending(parts.log.appended_offset) if i % 2 else ():
                 copy_range(fs, piece, parts.log.files.path_for(piece.segment_start_offset))
-                pool.note_committed(piece.end)
+                pool.on_committed(piece.end)
         close_parts(parts, last_store_timestamp_ms=0, clean=False)
     except Killed:
         return False

@@ -115,11 +115,11 @@ class Certificates:
                 _, context, _ = await loop.run_in_executor(None, read_files, self._source)
             except TlsRefused as error:
                 self._refused_count += 1
-                changes.note_read(succeeded=False)
+                changes.on_read(succeeded=False)
                 self._log.error("certificates not read again, the old ones stay", cause=str(error))
             else:
                 self._read_count += 1
-                changes.note_read(succeeded=True)
+                changes.on_read(succeeded=True)
                 server.use_tls(context)
                 self._log.info("certificates read again")
 

@@ -146,7 +146,7 @@ class TableFiles:
             try:
                 self._save(name, self._owner.tables[name].snapshot())
             except Exception as error:
-                self._note_failure(name, error)
+                self._on_failure(name, error)
 
     async def wait_saved(self) -> None:
         """Return when no save is under way, and none is waited for."""
@@ -198,7 +198,7 @@ class TableFiles:
         return True
 
     def _give_up(self, name: str, waiting: list[_Waiting], error: Exception) -> None:
-        self._note_failure(name, error)
+        self._on_failure(name, error)
         for each in reversed(waiting):
             if each.undo is not None:
                 each.undo()
@@ -236,7 +236,7 @@ class TableFiles:
     def _file_name(self, name: str) -> str:
         return self._kept.get(f"{name}.json", f"{name}.json")
 
-    def _note_failure(self, name: str, error: BaseException) -> None:
+    def _on_failure(self, name: str, error: BaseException) -> None:
         self.failed_count += 1
         if self._failures.get(name) != str(error):
             self._failures[name] = str(error)

@@ -18,7 +18,7 @@ from functools import cache
 from posixpath import join
 from typing import NamedTuple
 
-from wakelog.audit.stretches import FillStretch, Lane, fill_stretch, next_nominal
+from wakelog.audit.stretches import FillStretch, StretchReader, fill_stretch, next_nominal
 from wakelog.dispatchers.read_ahead import Filled
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
@@ -47,7 +47,7 @@ def scan_segment(job: ScanJob, begin: int) -> None:
     """Scan the stretches of the segment at `begin` into files. Raises: StoreFailed, OSError."""
     log = CommitLogReader(FileSystem(), job.config)
     delays_ms = job.config.delays_ms
-    lane = Lane(log, WindowColumns(_kernels(), delays_ms, check_bodies=job.check_bodies))
+    lane = StretchReader(log, WindowColumns(_kernels(), delays_ms, check_bodies=job.check_bodies))
     end = log.segment_end(begin)
     try:
         while begin < end:
@@ -71,7 +71,7 @@ def _write(path: str, part: tuple[object, ...]) -> None:
 def part_loader(folder: str) -> FillStretch:
     """Return what fills lanes from the files of a folder."""
 
-    def load(lane: Lane, begin: int, end: int) -> Filled | None:
+    def load(lane: StretchReader, begin: int, end: int) -> Filled | None:
         try:
             with open(join(folder, offset_name(begin)), "rb") as file:
                 packed, *rest = pickle.load(file)

@@ -28,7 +28,7 @@ import numpy as np
 from wakelog.audit.body_check import BodyCheck
 from wakelog.audit.operator import SILENT, AuditRefused, Operator
 from wakelog.audit.scratch_files import UnfinishedFileSystem
-from wakelog.audit.stretches import FillStretch, Lane, Stretches
+from wakelog.audit.stretches import FillStretch, Stretches, StretchReader
 from wakelog.audit.workers import AT_ONCE, WORKERS_COUNT, threads
 from wakelog.dispatchers import core_dispatchers
 from wakelog.dispatchers.dispatcher import CoreDispatcher
@@ -130,7 +130,9 @@ class Rebuild:
             lanes_count = 2 * WORKERS_COUNT + _LANES_BESIDE
             self._lanes += [CommitLogReader(fs, self.config) for _ in range(lanes_count)]
             lanes = [
-                Lane(log, WindowColumns(kernels, config.delays_ms, check_bodies=check_bodies))
+                StretchReader(
+                    log, WindowColumns(kernels, config.delays_ms, check_bodies=check_bodies)
+                )
                 for log in self._lanes
             ]
             return Stretches(lanes, self._worker, workers_count=WORKERS_COUNT, load=load)

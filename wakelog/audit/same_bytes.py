@@ -15,7 +15,7 @@ def same_bytes(
     use_piece: gets each piece of equal bytes, but no trailing zeros. The piece is reused.
     Raises: OSError.
     """
-    if isinstance(fs, ScratchFileSystem) and fs.is_as_twin(other, one, length):
+    if isinstance(fs, ScratchFileSystem) and fs.equals_original(other, one, length):
         if use_piece is not None:
             with reading(fs, one) as fd:
                 is_same_span(fs, {one: fd}, 0, length, use_piece)

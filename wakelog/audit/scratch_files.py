@@ -1,18 +1,18 @@
-"""Temporary files that take disk space only where they differ from existing files, their twins.
+"""Temporary files that take disk space only where they differ from existing files, their originals.
 
 A verify rebuilds the queues and the index of a store and compares them with the store's own, their
-twins. The rebuild of a sound store writes the same bytes at the same places. So each write is
-compared with the twin at once. Equal bytes are not written; their span is remembered.
+originals. The rebuild of a sound store writes the same bytes at the same places. So each write is
+compared with the original at once. Equal bytes are not written; their span is remembered.
 
     bytes written         result
-    equal to the twin's   the span refers to the twin
-    others                written to the disk; the span does not refer to the twin any more
+    equal to the original's   the span refers to the original
+    others                written to the disk; the span does not refer to the original any more
 
-A read copies the twin's spans into the file first, so a reader gets the whole file.
+A read copies the original's spans into the file first, so a reader gets the whole file.
 
 Invariants:
-- A file reads as it was written while its twin does not change. A store with a running broker
-  therefore has no twins.
+- A file reads as it was written while its original does not change. A store with a running broker
+  therefore has no originals.
 - Files are never synced or allocated, so they take no more of the disk than was written.
 """
 
@@ -33,7 +33,7 @@ SPAN_PIECE_BYTES: Final = 20 << 13
 
 UsePiece = Callable[[bytearray], None]
 
-# Access to the disk without twins.
+# Access to the disk without originals.
 _FILES: Final = FileSystem()
 
 
@@ -107,25 +107,25 @@ class _Twin:
 class ScratchFileSystem(UnfinishedFileSystem):
     """See the module. One thread writes; one thread at a time reads a file."""
 
-    __slots__ = ("_by_fd", "_by_path", "_room", "_twin_of")
+    __slots__ = ("_by_fd", "_by_path", "_original_of", "_room")
 
-    def __init__(self, twin_of: Callable[[str], str | None] = lambda _: None) -> None:
-        """`twin_of` returns the twin of a path; called once for each path opened for writing."""
+    def __init__(self, original_of: Callable[[str], str | None] = lambda _: None) -> None:
+        """original_of: the original of a path; called once for each path opened for writing."""
         super().__init__()
-        self._twin_of = twin_of
+        self._original_of = original_of
         self._by_path: dict[str, _Twin | None] = {}
         self._by_fd: dict[int, _Twin] = {}
         self._room = bytearray(PIECE_BYTES)
 
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> int:
-        """Open a file; writes to one with a twin are compared with it."""
+        """Open a file; writes to one with a original are compared with it."""
         fd = super().open(path, create=create, read_only=read_only)
         if not read_only and path not in self._by_path:
-            twin_path = self._twin_of(path)
-            self._by_path[path] = None if twin_path is None else _Twin(path, twin_path)
-        twin = self._by_path.get(path)
-        if twin is not None:
-            self._by_fd[fd] = twin
+            original_path = self._original_of(path)
+            self._by_path[path] = None if original_path is None else _Twin(path, original_path)
+        original = self._by_path.get(path)
+        if original is not None:
+            self._by_fd[fd] = original
         return fd
 
     def close(self, fd: int) -> None:
@@ -142,21 +142,21 @@ class ScratchFileSystem(UnfinishedFileSystem):
         """Leave a hole."""
 
     def truncate(self, fd: int, length: int) -> None:
-        """Copy the twin's spans, then truncate."""
+        """Copy the original's spans, then truncate."""
         self._fetch(fd)
         super().truncate(fd, length)
 
     def pwrite(self, fd: int, data: Buffer, position: int) -> None:
-        """Write the bytes that differ from the twin's."""
-        twin = self._by_fd.get(fd)
+        """Write the bytes that differ from the original's."""
+        original = self._by_fd.get(fd)
         view = memoryview(data)
-        while twin is not None and view:
+        while original is not None and view:
             piece = view[:PIECE_BYTES]
             end = position + len(piece)
-            if end <= self.size(fd) and self._has(twin, piece, position):
-                twin.same.add(position, end)
+            if end <= self.size(fd) and self._has(original, piece, position):
+                original.same.add(position, end)
             else:
-                twin.same.remove(position, end)
+                original.same.remove(position, end)
                 super().pwrite(fd, piece, position)
             position, view = end, view[len(piece) :]
         if view:
@@ -169,87 +169,87 @@ class ScratchFileSystem(UnfinishedFileSystem):
             position += len(data)
 
     def pread(self, fd: int, length: int, position: int) -> bytes:
-        """Copy the twin's spans, then read."""
+        """Copy the original's spans, then read."""
         self._fetch(fd)
         return super().pread(fd, length, position)
 
     def pread_into(self, fd: int, buffer: bytearray | memoryview, position: int) -> int:
-        """Copy the twin's spans, then read."""
+        """Copy the original's spans, then read."""
         self._fetch(fd)
         return super().pread_into(fd, buffer, position)
 
     def pread_into_nowait(self, fd: int, buffer: bytearray | memoryview, position: int) -> bool:
-        """Copy the twin's spans, then read."""
+        """Copy the original's spans, then read."""
         self._fetch(fd)
         return super().pread_into_nowait(fd, buffer, position)
 
     def next_data(self, fd: int, position: int) -> int | None:
-        """Copy the twin's spans, then search for data."""
+        """Copy the original's spans, then search for data."""
         self._fetch(fd)
         return super().next_data(fd, position)
 
     def data_end(self, fd: int, position: int) -> int:
-        """Copy the twin's spans, then search for a hole."""
+        """Copy the original's spans, then search for a hole."""
         self._fetch(fd)
         return super().data_end(fd, position)
 
     def rename(self, source: str, target: str) -> None:
-        """Rename; the renamed file has no twin."""
-        self._forget_twin(source)
-        self._forget_twin(target)
+        """Rename; the renamed file has no original."""
+        self._forget_original(source)
+        self._forget_original(target)
         super().rename(source, target)
 
     def unlink(self, path: str) -> None:
-        """Unlink; a new file of this name gets a twin again."""
+        """Unlink; a new file of this name gets a original again."""
         self._by_path.pop(path, None)
         super().unlink(path)
 
-    def is_as_twin(self, path: str, twin_path: str, length: int) -> bool:
-        """Return whether the first `length` bytes of a file equal those of this twin.
+    def equals_original(self, path: str, original_path: str, length: int) -> bool:
+        """Return whether the first `length` bytes of a file equal those of this original.
 
         Compares only the bytes that no write has compared.
         """
-        twin = self._by_path.get(path)
-        if twin is None or twin.path != twin_path:
+        original = self._by_path.get(path)
+        if original is None or original.path != original_path:
             return False
-        with reading(_FILES, path) as own, reading(_FILES, twin_path) as other:
-            files = {path: own, twin_path: other}
+        with reading(_FILES, path) as own, reading(_FILES, original_path) as other:
+            files = {path: own, original_path: other}
             return min(map(self.size, files.values())) >= length and all(
-                is_same_span(_FILES, files, begin, end) for begin, end in twin.same.gaps(length)
+                is_same_span(_FILES, files, begin, end) for begin, end in original.same.gaps(length)
             )
 
-    def _has(self, twin: _Twin, data: memoryview, position: int) -> bool:
+    def _has(self, original: _Twin, data: memoryview, position: int) -> bool:
         room = memoryview(self._room)[: len(data)]
         try:
-            with reading(_FILES, twin.path) as fd:
+            with reading(_FILES, original.path) as fd:
                 count = _FILES.pread_into(fd, room, position)
         except OSError:  # the comparison of the files reports it
             return False
         return count == len(data) and self._room.startswith(data)
 
-    def _forget_twin(self, path: str) -> None:
-        """Copy the twin's spans into a file, which has no twin from then on."""
-        twin = self._by_path.pop(path, None)
-        if twin is not None:
+    def _forget_original(self, path: str) -> None:
+        """Copy the original's spans into a file, which has no original from then on."""
+        original = self._by_path.pop(path, None)
+        if original is not None:
             with reading(self, path) as fd:
-                self._by_fd[fd] = twin
+                self._by_fd[fd] = original
                 self._fetch(fd)
 
     def _fetch(self, fd: int) -> None:
-        """Copy the spans that refer to the twin into the file."""
-        twin = self._by_fd.get(fd)
-        if twin is None:
+        """Copy the spans that refer to the original into the file."""
+        original = self._by_fd.get(fd)
+        if original is None:
             return
-        spans, twin.same = list(twin.same), Spans()
+        spans, original.same = list(original.same), Spans()
         if not spans:
             return
-        with reading(_FILES, twin.path) as source:
-            target = _FILES.open(twin.own_path)
+        with reading(_FILES, original.path) as source:
+            target = _FILES.open(original.own_path)
             try:
                 for begin, end in spans:
                     for at in range(begin, end, PIECE_BYTES):
                         piece = _FILES.pread(source, min(PIECE_BYTES, end - at), at)
-                        with naming(twin.own_path):
+                        with naming(original.own_path):
                             _FILES.pwrite(target, piece, at)
             finally:
                 _FILES.close(target)
@@ -290,8 +290,10 @@ def _has_data(fs: FileSystem, path: str, fd: int, begin: int, end: int) -> bool:
     return place is not None and place < end
 
 
-def store_twins(fs: FileSystem, made: StorePaths, store: StorePaths) -> Callable[[str], str | None]:
-    """Return the function from a rebuilt file to its twin in the store.
+def store_originals(
+    fs: FileSystem, made: StorePaths, store: StorePaths
+) -> Callable[[str], str | None]:
+    """Return the function from a rebuilt file to its original in the store.
 
     A queue's file has the same name. Files of the index are named by time, so they are matched by
     their order.
@@ -299,13 +301,13 @@ def store_twins(fs: FileSystem, made: StorePaths, store: StorePaths) -> Callable
     indexes = iter(index_names(fs, store.index_directory))
     queues = join(made.consume_queue_root, "")
 
-    def twin_of(path: str) -> str | None:
-        twin = None
+    def original_of(path: str) -> str | None:
+        original = None
         if path.startswith(queues):
-            twin = join(store.consume_queue_root, path.removeprefix(queues))
+            original = join(store.consume_queue_root, path.removeprefix(queues))
         elif path.rpartition("/")[0] == made.index_directory:
             name = next(indexes, None)
-            twin = None if name is None else join(store.index_directory, name)
-        return twin if twin is not None and fs.is_file(twin) else None
+            original = None if name is None else join(store.index_directory, name)
+        return original if original is not None and fs.is_file(original) else None
 
-    return twin_of
+    return original_of

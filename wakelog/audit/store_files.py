@@ -126,9 +126,9 @@ class StoreFiles:
         if self.fs.exists(self.config.paths.lock) and not any(
             self.fs.exists(path) for path in (topics_path, topics_path + ".bak")
         ):
-            self._note_forgotten(topics_path)
+            self._report_forgotten(topics_path)
 
-    def _note_forgotten(self, topics_path: str) -> None:
+    def _report_forgotten(self, topics_path: str) -> None:
         root = self.config.paths.consume_queue_root
         topics = [name for name in self._names(root) if name not in SYSTEM_TOPICS]
         if topics:

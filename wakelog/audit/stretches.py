@@ -42,7 +42,7 @@ SEARCH_BYTES_MAX: Final = 256 << 10
 _PIECE_BYTES: Final = 16 << 10
 
 
-class Lane(NamedTuple):
+class StretchReader(NamedTuple):
     """The reader and the columns for one stretch."""
 
     log: LogReader
@@ -59,11 +59,11 @@ class Lane(NamedTuple):
 
 
 class _Stretch(NamedTuple):
-    lane: Lane
+    lane: StretchReader
     work: Pending[Filled | None]
 
 
-FillStretch = Callable[[Lane, int, int], Filled | None]
+FillStretch = Callable[[StretchReader, int, int], Filled | None]
 """Fills a lane with the stretch at a nominal begin, below an end; see `fill_stretch`."""
 
 
@@ -73,7 +73,12 @@ def next_nominal(begin: int, stretch_bytes: int = STRETCH_BYTES) -> int:
 
 
 def fill_stretch(
-    lane: Lane, begin: int, end: int, *, stretch_bytes: int = STRETCH_BYTES, is_known: bool = False
+    lane: StretchReader,
+    begin: int,
+    end: int,
+    *,
+    stretch_bytes: int = STRETCH_BYTES,
+    is_known: bool = False,
 ) -> Filled | None:
     """Fill a lane with the stretch at nominal `begin`; None if no record begins in it.
 
@@ -95,7 +100,7 @@ class Stretches:
 
     def __init__(
         self,
-        lanes: Sequence[Lane],
+        lanes: Sequence[StretchReader],
         worker: Worker,
         *,
         workers_count: int = 1,
@@ -115,7 +120,7 @@ class Stretches:
         self._free = list(lanes)
         self._ahead: deque[_Stretch] = deque()
         self._ahead_end = 0
-        self._given: Lane | None = None
+        self._given: StretchReader | None = None
 
     def fill(self, begin: int, end: int) -> Filled:
         """Return columns of some more of [begin, end), all in one segment.

@@ -22,7 +22,7 @@ from wakelog.audit.findings import Finding, Findings, Severity
 from wakelog.audit.operator import SILENT, Operator
 from wakelog.audit.queue_compare import Span
 from wakelog.audit.rebuild import LogReport, Rebuild, kept_filters, run_rebuild
-from wakelog.audit.scratch_files import ScratchFileSystem, store_twins
+from wakelog.audit.scratch_files import ScratchFileSystem, store_originals
 from wakelog.audit.store_files import check_files
 from wakelog.audit.stretches import FillStretch
 from wakelog.audit.workers import AT_ONCE, threads
@@ -74,8 +74,8 @@ def verify(
         tempfile.TemporaryDirectory(prefix="wakelog-verify-", dir=place) as folder,
         threads() as worker,
     ):
-        twins = () if is_live else (store_twins(fs, StorePaths(folder), config.paths),)
-        fs = ScratchFileSystem(*twins)
+        originals = () if is_live else (store_originals(fs, StorePaths(folder), config.paths),)
+        fs = ScratchFileSystem(*originals)
         return verify_store(
             fs,
             config,

@@ -175,7 +175,7 @@ def check_value(key: str, value: object) -> None:
     if isinstance(value, str):
         if not value.isprintable():
             raise IllegalConfiguration(key, repr(value), "printable characters")
-        accepts, accepted = JUDGES[key]
+        accepts, accepted = SETTING_CHECKS[key]
         if not accepts(value):
             raise IllegalConfiguration(key, value, accepted)
     if isinstance(value, int) and not isinstance(value, bool):
@@ -184,7 +184,7 @@ def check_value(key: str, value: object) -> None:
             raise IllegalConfiguration(key, value, f"{low} to {high}")
 
 
-class Judge(NamedTuple):
+class SettingCheck(NamedTuple):
     """Whether a text can be used, and the words for those that can."""
 
     accepts: Callable[[str], object]
@@ -201,24 +201,24 @@ def _lists_name_servers(text: str) -> bool:
 
 _CLUSTER_LENGTH_MAX = NAME_LENGTH_MAX - len(reply_topic(""))
 
-ANY_TEXT = Judge(lambda text: True, "any text")
-_NAME = Judge(
+ANY_TEXT = SettingCheck(lambda text: True, "any text")
+_NAME = SettingCheck(
     re.compile(rf"(?=\S)[^/]{{1,{_CLUSTER_LENGTH_MAX}}}(?<=\S)").fullmatch,
     f"a name of up to {_CLUSTER_LENGTH_MAX} characters without '/', and no blank at its ends",
 )
-_HOST = Judge(
+_HOST = SettingCheck(
     re.compile(r"[A-Za-z0-9_.-]+|[0-9A-Fa-f:.]+(%\S+)?", re.ASCII).fullmatch,
     "an address or the name of a host",
 )
 
-JUDGES = {
-    "namesrvAddr": Judge(_lists_name_servers, "HOST:PORT, or several with ';' between"),
+SETTING_CHECKS = {
+    "namesrvAddr": SettingCheck(_lists_name_servers, "HOST:PORT, or several with ';' between"),
     "brokerName": _NAME,
     "brokerClusterName": _NAME,
     "brokerIP1": _HOST,
     "brokerIP2": _HOST,
     "regionId": ANY_TEXT,  # stands in messages, and nothing goes by it
-    "msgTraceTopicName": Judge(
+    "msgTraceTopicName": SettingCheck(
         is_legal_topic, f"a topic's name: up to {NAME_LENGTH_MAX} of a-z, A-Z, 0-9, _, -, | and %"
     ),
     "rocketmqHome": ANY_TEXT,  # a start with aclEnable reads its files

@@ -121,7 +121,7 @@ def read_broker_conf(
     ha_listen_port = str(broker.listen_port + 1)
     layered = {"storePathRootDir": "", **layers, "haListenPort": ha_listen_port}
     store = read_settings(StoreConfig, layered)
-    _settle_role(broker, store)
+    _apply_role(broker, store)
     if broker.acl_enable and not broker.rocketmq_home:
         accepted = "the folder with conf/plain_acl.yml, here or in ROCKETMQ_HOME"
         raise IllegalConfiguration("rocketmqHome", "", accepted)
@@ -155,7 +155,7 @@ def live_settings(settings: BrokerSettings) -> LiveSettings:
     known = OBEYED_KEYS | WITHOUT_EFFECT.keys()
     rules = Rules(
         shown=partial(all_settings, settings),
-        judge=lambda texts: read_broker_conf("", overrides=texts),
+        make_settings=lambda texts: read_broker_conf("", overrides=texts),
         without_effect=WITHOUT_EFFECT,
         fixed=FIXED_KEYS,
         unknown=partial(_unknown_key_warning, known=known),
@@ -172,7 +172,7 @@ def bloom_filter(config: BrokerConfig) -> BloomFilter:
     )
 
 
-def _settle_role(broker: BrokerConfig, store: StoreConfig) -> None:
+def _apply_role(broker: BrokerConfig, store: StoreConfig) -> None:
     """Let the role decide the broker id, as BrokerStartup does."""
     if store.broker_role is not BrokerRole.SLAVE:
         broker.broker_id = MASTER_ID

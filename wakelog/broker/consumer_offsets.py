@@ -20,7 +20,7 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from wakelog.broker.block_table import BlockTable
+from wakelog.broker.copy_on_write_map import CopyOnWriteMap
 from wakelog.broker.error_response import LimitReached
 from wakelog.broker.names import is_lmq
 from wakelog.broker.table_limits import DEFAULT_LIMITS, TableLimits, table_full
@@ -53,8 +53,8 @@ class ConsumerOffsets:
         self._lmq = lmq
         self._offsets_max = limits.committed_offsets
         self._pair_bytes_max = limits.committed_pair_bytes
-        self._table: BlockTable[_Pair, dict[int, int]] = BlockTable()
-        self._lmq_table: BlockTable[_Pair, int] = BlockTable()
+        self._table: CopyOnWriteMap[_Pair, dict[int, int]] = CopyOnWriteMap()
+        self._lmq_table: CopyOnWriteMap[_Pair, int] = CopyOnWriteMap()
         self._topics: dict[str, dict[str, None]] = {}  # by group, in the order of their commits
         self._pair_bytes = 0
         self._queue_count = 0
@@ -255,7 +255,7 @@ class ConsumerOffsets:
         """Replace the table by the contents of a file of wakelog or 4.9.3."""
         content: dict[str, Any] = loads(text, entries_max=FILE_ENTRIES_MAX)
         content.get("offsetTable")  # raises if it is no table, with nothing replaced
-        self._table, self._lmq_table, self._topics = BlockTable(), BlockTable(), {}
+        self._table, self._lmq_table, self._topics = CopyOnWriteMap(), CopyOnWriteMap(), {}
         self._pair_bytes = 0
         for name, queues in (content.get("offsetTable") or {}).items():
             offsets = {int(queue_id): to_long(offset) for queue_id, offset in queues.items()}

@@ -134,7 +134,7 @@ class RenewedCopies:
             offset = page.next_offset
         self._end = offset
 
-    def note_put_back(self, half: HalfMessage) -> None:
+    def add_put_back(self, half: HalfMessage) -> None:
         """Note that a half message is to be put back under the offset that it was first at."""
         first = half.first_offset
         self._put_back.add(half.queue_offset if first is None else first)

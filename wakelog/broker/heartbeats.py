@@ -20,14 +20,14 @@ LEFT_MAX: Final = 8_192
 """Groups that one connection leaves while a heartbeat is read: twice what it may have."""
 
 
-class Member(StrEnum):
+class ClientRole(StrEnum):
     """What a client is in a group."""
 
     CONSUMER = "consumer"
     PRODUCER = "producer"
 
 
-Membership: TypeAlias = tuple[Member, str]
+Membership: TypeAlias = tuple[ClientRole, str]
 """What a client is, and the group."""
 
 
@@ -62,7 +62,7 @@ class HeartbeatsUnderWay:
             if not others:
                 del self._by_channel[channel_id]
 
-    def note_left(self, channel_id: int, *memberships: Membership) -> None:
+    def on_left(self, channel_id: int, *memberships: Membership) -> None:
         """Note what a connection leaves. Raises: LimitReached; then nothing is noted."""
         heartbeats = self._by_channel.get(channel_id, ())
         if any(len(one.left) + len(memberships) > LEFT_MAX for one in heartbeats):
@@ -70,7 +70,7 @@ class HeartbeatsUnderWay:
         for heartbeat in heartbeats:
             heartbeat.left.update(dict.fromkeys(memberships))
 
-    def note_registered(self, heartbeat: Heartbeat, membership: Membership) -> None:
+    def on_registered(self, heartbeat: Heartbeat, membership: Membership) -> None:
         """Note what a heartbeat has registered: earlier ones no longer leave it."""
         for earlier in self._by_channel[heartbeat.channel_id]:
             if earlier is heartbeat:

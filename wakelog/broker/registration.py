@@ -79,7 +79,7 @@ class NameServerProgress:
         self._is_whole_wanted = self._is_whole_wanted or not topics
 
     def take(self, connection_id: int | None) -> Due | None:
-        """Return what is due, None for nothing; without ``note_taken`` all of it is due again.
+        """Return what is due, None for nothing; without ``on_acknowledged`` all of it is due again.
 
         connection_id: of the open connection to the name server, None without one.
         """
@@ -93,7 +93,7 @@ class NameServerProgress:
         self._connection_id = None
         return due
 
-    def note_taken(self, connection_id: int | None) -> None:
+    def on_acknowledged(self, connection_id: int | None) -> None:
         """Note that the name server took everything, over this connection."""
         self._connection_id = connection_id
 

@@ -171,12 +171,12 @@ class _Check:
         if half.queue_offset > self._next:  # the log no longer has those between
             self._next = half.queue_offset
             return True
-        if not self._copies.has_copy(half) and not self._judge(half):
+        if not self._copies.has_copy(half) and not self._check_half(half):
             return False
         self._next += 1
         return True
 
-    def _judge(self, half: HalfMessage) -> bool:
+    def _check_half(self, half: HalfMessage) -> bool:
         """Pass a half message that is ended, or decide about it; False if the round ends."""
         request = self._request
         age_ms = request.now_ms - half.born_timestamp_ms
@@ -211,7 +211,7 @@ class _Check:
         place = half.queue_offset, half.physical_offset, half.size_bytes
         self._decisions.append(Decision(action, *place, times))
         if action is Action.RENEW or (action is Action.CHECK and half.first_offset is not None):
-            self._renewed.note_put_back(half)
+            self._renewed.add_put_back(half)
         return True
 
     def _half(self) -> HalfMessage | None:

@@ -70,7 +70,7 @@ class OpenCheck(msgspec.Struct):
     copies_end: int = 0
     ended: set[int] | None = None
 
-    def note_ended(self, queue_offset: int) -> None:
+    def on_ended(self, queue_offset: int) -> None:
         """Note that a half message has an op message that the decisions may not know of."""
         if self.ended is not None and len(self.ended) < ENDED_MAX:
             self.ended.add(queue_offset)

@@ -73,9 +73,9 @@ class ChildConsole:
 
     async def state(self) -> State:
         """Return its process of now."""
-        is_settled = time.monotonic() - self._began_seconds > SETTLED_SECONDS
+        is_steady = time.monotonic() - self._began_seconds > SETTLED_SECONDS
         process_id = self._process.pid if self._process is not None else 0
-        return State(process_id, "" if is_settled and process_id else self._failure)
+        return State(process_id, "" if is_steady and process_id else self._failure)
 
     async def end(self) -> None:
         """End the process and wait for that."""
@@ -104,9 +104,9 @@ class ChildConsole:
             await process.wait()
             self._process = None
             self._failure = last_line(said.decode(errors="replace"))
-            is_settled = time.monotonic() - self._began_seconds > SETTLED_SECONDS
+            is_steady = time.monotonic() - self._began_seconds > SETTLED_SECONDS
             pause_seconds = (
-                CHECK_SECONDS if is_settled else min(PAUSE_SECONDS_MAX, 2 * pause_seconds)
+                CHECK_SECONDS if is_steady else min(PAUSE_SECONDS_MAX, 2 * pause_seconds)
             )
             await asyncio.sleep(pause_seconds)
 

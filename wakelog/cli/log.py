@@ -60,7 +60,7 @@ class StoreAt(NamedTuple):
         """Whether objects are put out."""
         return self.output == "json"
 
-    def settled(self, **more: bool) -> "StoreConfig":
+    def store_config(self, **more: bool) -> "StoreConfig":
         """Return the configuration of the store, as `store_config` does."""
         from wakelog.cli.log_settings import store_config
 
@@ -84,8 +84,8 @@ def verify(at: StoreAt, scratch: Text = SCRATCH) -> int:
     from wakelog.cli.log_operator import LogOperator
     from wakelog.cli.log_text import advice, report_json, report_lines
 
-    settled = at.settled(needs_index=True)
-    report = verify_store(settled, scratch=scratch, operator=LogOperator(is_shown=not at.as_json))
+    config = at.store_config(needs_index=True)
+    report = verify_store(config, scratch=scratch, operator=LogOperator(is_shown=not at.as_json))
     print(report_json(report) if at.as_json else "\n".join(report_lines(report)))
     for line in () if at.as_json else advice(report):
         _note(line)
@@ -121,12 +121,12 @@ def dump(
         since_ms=_moment_ms(since),
         until_ms=_moment_ms(until),
     )
-    settled = at.settled(takes_log_alone=True)
+    config = at.store_config(takes_log_alone=True)
     body_bytes_max = BODY_BYTES_SHOWN_MAX if body_bytes is None else body_bytes
     text = record_json if at.as_json else record_line
     count, count_max = 0, LIMIT_DEFAULT if limit is None else limit
-    with _opened(settled) as log:
-        records = selected_records(log, selection, _note_gap)
+    with _opened(config) as log:
+        records = selected_records(log, selection, _print_gap)
         for record in itertools.islice(records, count_max):
             count += 1
             print(text(record, hexadecimal=hexadecimal, body_bytes_max=body_bytes_max))
@@ -143,12 +143,12 @@ def lag(at: StoreAt, group: Text = option("NAME", "Of this group alone.")) -> No
 
     There is a row for each group and topic.
     """
-    from wakelog.audit.traffic import committed_places, lags
+    from wakelog.audit.log_traffic import committed_places, lags
     from wakelog.cli.cluster.output import Columns, Moment
     from wakelog.storage.file_system import FileSystem
 
-    settled = at.settled(takes_log_alone=True)
-    places = committed_places(FileSystem(), settled)
+    config = at.store_config(takes_log_alone=True)
+    places = committed_places(FileSystem(), config)
     groups = sorted({place.group for place in places})
     if group is not None and group not in groups:
         raise NotPossible(
@@ -156,8 +156,8 @@ def lag(at: StoreAt, group: Text = option("NAME", "Of this group alone.")) -> No
             f"Groups here: {', '.join(groups[:GROUPS_NAMED_MAX]) or 'none'}.",
         )
     wanted = [place for place in places if group in (None, place.group)]
-    with _opened(settled) as log:
-        found = lags(log, wanted, _note_gap)
+    with _opened(config) as log:
+        found = lags(log, wanted, _print_gap)
     rows = [(*row[:4], Moment(row.oldest_ms)) for row in found]
     heads = ("group", "topic", "messages", "bytes", "oldest")
     at.show(Columns(heads, rows, "no group has committed an offset"))
@@ -173,12 +173,12 @@ def deadletters(
 
     There is a row for each of them and each group.
     """
-    from wakelog.audit.traffic import dead_letters
+    from wakelog.audit.log_traffic import dead_letters
     from wakelog.cli.cluster.output import Columns, Moment
 
-    settled = at.settled(takes_log_alone=True)
-    with _opened(settled) as log:
-        found = dead_letters(log, _note_gap, group=group or "", retries_max=retries)
+    config = at.store_config(takes_log_alone=True)
+    with _opened(config) as log:
+        found = dead_letters(log, _print_gap, group=group or "", retries_max=retries)
     heads = ("group", "origin", "reason", "messages", "retries", "oldest", "newest")
     rows = [(*row[:5], Moment(row.oldest_ms), Moment(row.newest_ms)) for row in found]
     at.show(Columns(heads, rows, "no dead letters"))
@@ -193,12 +193,12 @@ def hotkeys(
 
     Each has its part of the topic in percent.
     """
-    from wakelog.audit.traffic import hot_keys
+    from wakelog.audit.log_traffic import hot_keys
     from wakelog.cli.cluster.output import Columns
 
-    settled = at.settled(takes_log_alone=True)
-    with _opened(settled) as log:
-        found = hot_keys(log, _note_gap)
+    config = at.store_config(takes_log_alone=True)
+    with _opened(config) as log:
+        found = hot_keys(log, _print_gap)
     rows = [(*row[:4], 100 * row.share) for row in found[:limit]]
     heads = ("topic", "key", "messages", "bytes", "percent")
     at.show(Columns(heads, rows, "no message has a key"))
@@ -229,7 +229,7 @@ def passed_over(stretch: "BadStretch") -> str:
     return f"passed over  {stretch.begin} to {stretch.end}: {stretch.reason}"
 
 
-def _note_gap(stretch: "BadStretch") -> None:
+def _print_gap(stretch: "BadStretch") -> None:
     _note(passed_over(stretch))
 
 
@@ -248,12 +248,12 @@ def rebuild(at: StoreAt, into: Text = option("DIR", "A new folder, in place of t
     from wakelog.audit.replacement import rebuild_store
     from wakelog.cli.log_operator import LogOperator
 
-    settled = at.settled(takes_log_alone=into is not None)
+    config = at.store_config(takes_log_alone=into is not None)
     operator = LogOperator(is_shown=not at.as_json)
     if into is not None:
-        found = rebuild_into(settled, into, operator=operator)
+        found = rebuild_into(config, into, operator=operator)
     else:
-        found = rebuild_store(settled, operator)
+        found = rebuild_store(config, operator)
     if at.as_json:
         print(
             json.dumps(
@@ -283,9 +283,9 @@ def repair(at: StoreAt, scratch: Text = SCRATCH) -> int:
     from wakelog.cli.log_operator import LogOperator
     from wakelog.cli.log_text import report_json, report_lines
 
-    settled = at.settled(needs_index=True)
+    config = at.store_config(needs_index=True)
     operator = LogOperator(is_shown=not at.as_json)
-    report = repair_store(settled, scratch=scratch, operator=operator)
+    report = repair_store(config, scratch=scratch, operator=operator)
     if at.as_json:
         done = {
             "quarantined": [piece._asdict() for piece in report.pieces],

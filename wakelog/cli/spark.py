@@ -136,9 +136,9 @@ def rebuild(
     from wakelog.cli.log_settings import store_config
     from wakelog.spark.jobs.rebuild import rebuild as rebuild_now
 
-    settled = store_config(store, config, settings or (), takes_log_alone=True)
+    resolved = store_config(store, config, settings or (), takes_log_alone=True)
     with run.session() as session:
-        found = rebuild_now(session, settled, into)
+        found = rebuild_now(session, resolved, into)
     run.report(
         found,
         *map(passed_over, found.bad_stretches),
@@ -164,10 +164,10 @@ def audit(
     from wakelog.cli.spark_tables import print_table
     from wakelog.spark.jobs.audit import audit as audit_now
 
-    settled = store_config(store, config, settings or (), takes_log_alone=True, needs_index=True)
+    resolved = store_config(store, config, settings or (), takes_log_alone=True, needs_index=True)
     with run.session() as session:
         place = None if scratch is None else abspath(expanduser(scratch))
-        findings = audit_now(session, settled, scratch=place).persist()
+        findings = audit_now(session, resolved, scratch=place).persist()
         print_table(findings, limit, as_json=run.as_json)
         counts = {
             row.severity: row["count"] for row in findings.groupBy("severity").count().collect()

@@ -34,7 +34,7 @@ class Waiting(NamedTuple, Generic[Waiter]):
     waiter: Waiter
 
 
-class Lane(Generic[Waiter]):
+class SendLane(Generic[Waiter]):
     """See the module."""
 
     def __init__(self, requests_max: int) -> None:

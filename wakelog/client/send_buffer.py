@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from wakelog.client.errors import ClientError, NotAcknowledged, log_unexpected
-from wakelog.client.lanes import ORDERED_REQUESTS_MAX, Lane, Waiting
+from wakelog.client.lanes import ORDERED_REQUESTS_MAX, SendLane, Waiting
 from wakelog.client.messages import EncodedMessage, LaneName, SendRequest
 from wakelog.client.receipts import Receipt, receipt_of, receipts_of
 from wakelog.client.sender import Sender, Stored
@@ -48,7 +48,7 @@ class SendBuffer:
         self.messages_count = 0
         self.bytes_count = 0
         self._for_room: deque[tuple[int, int, asyncio.Future[None]]] = deque()
-        self._lanes: dict[LaneName, Lane[asyncio.Future[Receipt]]] = {}
+        self._lanes: dict[LaneName, SendLane[asyncio.Future[Receipt]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._emptied: asyncio.Future[None] | None = None  # what `close` waits for
 
@@ -154,14 +154,14 @@ class SendBuffer:
 
     # Lanes
 
-    def _lane(self, name: LaneName, message: EncodedMessage) -> Lane[asyncio.Future[Receipt]]:
+    def _lane(self, name: LaneName, message: EncodedMessage) -> SendLane[asyncio.Future[Receipt]]:
         lane = self._lanes.get(name)
         if lane is None:
-            lane = Lane(ORDERED_REQUESTS_MAX if message.is_ordered else self._requests_max)
+            lane = SendLane(ORDERED_REQUESTS_MAX if message.is_ordered else self._requests_max)
             self._lanes[name] = lane
         return lane
 
-    def _end_request(self, lane: Lane[asyncio.Future[Receipt]], name: LaneName) -> None:
+    def _end_request(self, lane: SendLane[asyncio.Future[Receipt]], name: LaneName) -> None:
         lane.end()
         while taken := lane.take():
             task = run_once(self._send_taken(lane, name, taken), log_unexpected("a batch"))
@@ -173,7 +173,7 @@ class SendBuffer:
 
     async def _send_taken(
         self,
-        lane: Lane[asyncio.Future[Receipt]],
+        lane: SendLane[asyncio.Future[Receipt]],
         name: LaneName,
         taken: Sequence[Waiting[asyncio.Future[Receipt]]],
     ) -> None:

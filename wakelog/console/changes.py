@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from wakelog.console.cluster_reading import BrokerReading, ClusterReading
 from wakelog.console.runtime_values import runtime_number
-from wakelog.console.snapshot import BrokerReading, Snapshot
 from wakelog.console.subjects import broker_text, role_text
 from wakelog.protocol.bodies import BrokerData
 from wakelog.protocol.names import (
@@ -61,10 +61,10 @@ class Changes:
         """Know nothing yet."""
         self.events: deque[Event] = deque(maxlen=EVENTS_MAX)
         self.gone: dict[str, Gone] = {}
-        self._last: Snapshot | None = None
+        self._last: ClusterReading | None = None
         self._starts: dict[str, deque[int]] = {}
 
-    def add(self, snapshot: Snapshot) -> None:
+    def add(self, snapshot: ClusterReading) -> None:
         """Take the next reading; one without a name server says nothing."""
         if snapshot.failure is not None:
             return
@@ -75,19 +75,19 @@ class Changes:
             self._starts.clear()
         elif before is not None:
             self.events.extend(events_between(before, snapshot))
-            self._note_gone(before, snapshot)
+            self._add_gone(before, snapshot)
         begin_ms = snapshot.taken_ms - HOUR_MS
         while self.events and self.events[0].at_ms < begin_ms:
             self.events.popleft()
         self.gone = {x: y for x, y in self.gone.items() if y.since_ms >= begin_ms}
-        self._note_starts(snapshot)
+        self._add_starts(snapshot)
 
     def starts(self, address: str) -> list[int]:
         """Return when a broker started in the last hour, by its own clock, in milliseconds."""
         begin_ms = self._last.taken_ms - HOUR_MS if self._last else 0
         return [each for each in self._starts.get(address, ()) if each >= begin_ms]
 
-    def _note_gone(self, before: Snapshot, after: Snapshot) -> None:
+    def _add_gone(self, before: ClusterReading, after: ClusterReading) -> None:
         then, now = {x.address for x in before.brokers}, {x.address for x in after.brokers}
         for broker in before.brokers:
             if broker.address not in now:
@@ -97,7 +97,7 @@ class Changes:
                 same = (x for x, y in self.gone.items() if y.broker.name == broker.name)
                 self.gone.pop(next(same, ""), None)
 
-    def _note_starts(self, snapshot: Snapshot) -> None:
+    def _add_starts(self, snapshot: ClusterReading) -> None:
         known = {x.address for x in snapshot.brokers} | self.gone.keys()
         self._starts = {x: y for x, y in self._starts.items() if x in known}
         for broker in snapshot.brokers:
@@ -109,7 +109,7 @@ class Changes:
                 starts.append(round(boot_ms))
 
 
-def events_between(before: Snapshot, after: Snapshot) -> Iterator[Event]:
+def events_between(before: ClusterReading, after: ClusterReading) -> Iterator[Event]:
     """Yield what is otherwise in the second of two readings."""
     both = _both(before, after)
     for found in (
@@ -133,13 +133,13 @@ Pair = tuple[BrokerReading, BrokerReading]
 Found = Iterator[tuple[str, str]]
 
 
-def _both(before: Snapshot, after: Snapshot) -> list[Pair]:
+def _both(before: ClusterReading, after: ClusterReading) -> list[Pair]:
     """Return the readings of the brokers that are in both; what one does not say is empty."""
     then = {x.address: x for x in before.brokers}
     return [(then[x.address], x) for x in after.brokers if x.address in then]
 
 
-def _places(before: Snapshot, after: Snapshot) -> Found:
+def _places(before: ClusterReading, after: ClusterReading) -> Found:
     """Yield brokers that came and went, and masters that changed."""
     tables = before.info.broker_addr_table, after.info.broker_addr_table
     for name in sorted(tables[0].keys() | tables[1].keys()):
@@ -223,7 +223,7 @@ def _plain(value: msgspec.Struct) -> dict[str, Any]:
     return {each.encode_name: getattr(value, each.name) for each in fields}
 
 
-def _members(before: Snapshot, after: Snapshot) -> Found:
+def _members(before: ClusterReading, after: ClusterReading) -> Found:
     for name in sorted(before.groups.keys() & after.groups.keys()):
         clients = before.groups[name].clients, after.groups[name].clients
         if clients[0] is None or clients[1] is None or is_own_group(name):

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from wakelog.client.access import account_versions, accounts_at
 from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError
-from wakelog.console.snapshot import BrokerReading, Snapshot
+from wakelog.console.cluster_reading import BrokerReading, ClusterReading
 from wakelog.protocol.bodies import DataVersion, PlainAccessConfig
 
 ASKED_AT_ONCE_MAX: Final = 8
@@ -36,7 +36,7 @@ class BrokerAccounts(NamedTuple):
     failure: ClientError | None = None
 
 
-async def read_accounts(admin: Admin, snapshot: Snapshot) -> list[BrokerAccounts]:
+async def read_accounts(admin: Admin, snapshot: ClusterReading) -> list[BrokerAccounts]:
     """Ask each broker with access control for its accounts, and for the versions of their files."""
     slots = asyncio.Semaphore(ASKED_AT_ONCE_MAX)
 

@@ -6,6 +6,7 @@ Nothing here asks, waits or knows a clock.
 
 from collections.abc import Iterator, Mapping
 
+from wakelog.console.cluster_reading import GroupReading
 from wakelog.console.findings import (
     BROADCASTING,
     HELD_MS_MIN,
@@ -17,7 +18,6 @@ from wakelog.console.findings import (
     unowned_findings,
 )
 from wakelog.console.rules import OK, Finding, say
-from wakelog.console.snapshot import GroupReading
 from wakelog.protocol.bodies import CONSUME_PASSIVELY, ConsumerRunningInfo, ConsumeStats
 from wakelog.protocol.java import exact_time, parse_boolean
 

@@ -1,6 +1,6 @@
 """What is wrong with a cluster: the last hour in, findings out.
 
-The functions of `JUDGES` say when a sentence of `rules` is so. `doctor` asks the same functions.
+The functions of `RULE_CHECKS` say when a sentence of `rules` is so. `doctor` asks the same.
 Nothing here asks, waits or knows a clock.
 """
 
@@ -13,6 +13,7 @@ from wakelog.broker.replication.takeover import REFUSES_SENDS_VALUE
 from wakelog.broker.trouble import NOTICE_PREFIX, read_troubles, trouble_clause
 from wakelog.client.errors import ClientError
 from wakelog.client.route import MASTER_ID
+from wakelog.console.cluster_reading import BrokerReading, GroupReading
 from wakelog.console.health_findings import service_findings, store_findings
 from wakelog.console.history import (
     CONSUMED,
@@ -33,7 +34,6 @@ from wakelog.console.server_findings import (
     election_findings,
     name_server_findings,
 )
-from wakelog.console.snapshot import BrokerReading, GroupReading
 from wakelog.console.subjects import broker_text as broker_text
 from wakelog.console.subjects import queue_text as queue_text
 from wakelog.console.waiting_findings import waiting_findings
@@ -81,7 +81,7 @@ OF_ONE_RULE_MAX: Final = 20
 
 BROADCASTING: Final = "BROADCASTING"
 
-Judge = Callable[[History], Iterable[Finding]]
+RuleCheck = Callable[[History], Iterable[Finding]]
 
 
 def find(history: History, before: Sequence[Finding] | None = None) -> list[Finding]:
@@ -89,7 +89,7 @@ def find(history: History, before: Sequence[Finding] | None = None) -> list[Find
 
     before: the findings of the snapshot before. With them each finding says since when it is so.
     """
-    found = wrong(history, JUDGES)
+    found = wrong(history, RULE_CHECKS)
     if not found:
         return [_fine(history)]
     if before is not None:
@@ -102,9 +102,9 @@ def find(history: History, before: Sequence[Finding] | None = None) -> list[Find
     return bounded(found)
 
 
-def wrong(history: History, judges: Iterable[Judge]) -> list[Finding]:
-    """Return all that some judges find, the worst first."""
-    found = [each for judge in judges for each in judge(history)]
+def wrong(history: History, checks: Iterable[RuleCheck]) -> list[Finding]:
+    """Return all that some checks find, the worst first."""
+    found = [each for check in checks for each in check(history)]
     return sorted(found, key=lambda x: x.verdict != PROBLEM)
 
 
@@ -329,8 +329,8 @@ def member_findings(
     """Yield what the clients of a group say: subscriptions that differ, locks that are held."""
     subscribed = subscriptions_of(infos)
     starts_ms = (_started_ms(each) for each in infos.values())
-    is_settled = max(starts_ms, default=0) < now_ms - REPLACED_MS
-    if len(set(subscribed.values())) > 1 and is_settled:
+    is_steady = max(starts_ms, default=0) < now_ms - REPLACED_MS
+    if len(set(subscribed.values())) > 1 and is_steady:
         texts = {
             name: ", ".join(f"{x}@{y}" for x, y in sorted(each)) or "nothing"
             for name, each in sorted(subscribed.items())
@@ -479,7 +479,7 @@ def letter_findings(history: History) -> Iterator[Finding]:
             )
 
 
-SERVER_JUDGES: Final[tuple[Judge, ...]] = (
+SERVER_RULE_CHECKS: Final[tuple[RuleCheck, ...]] = (
     answer_findings,
     name_server_findings,
     coming_findings,
@@ -491,6 +491,6 @@ SERVER_JUDGES: Final[tuple[Judge, ...]] = (
     service_findings,
 )
 """What one reading without groups says something about."""
-JUDGES: Final[tuple[Judge, ...]] = (
-    *SERVER_JUDGES, group_findings, letter_findings, waiting_findings,
+RULE_CHECKS: Final[tuple[RuleCheck, ...]] = (
+    *SERVER_RULE_CHECKS, group_findings, letter_findings, waiting_findings,
 )  # fmt: skip

@@ -16,8 +16,8 @@ from typing import Final, NamedTuple
 
 from wakelog.broker.health_values import read_actors
 from wakelog.console.changes import HOUR_MS, Changes
+from wakelog.console.cluster_reading import ClusterReading, GroupReading, runtime_number
 from wakelog.console.lag import GroupLag, lag_of, trend_of
-from wakelog.console.snapshot import GroupReading, Snapshot, runtime_number
 from wakelog.protocol.bodies import BrokerData
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.names import RETRY_PREFIX
@@ -88,8 +88,8 @@ class History:
 
     def __init__(self) -> None:
         """Know nothing yet."""
-        self.latest = Snapshot(0)
-        self._answered: Snapshot | None = None
+        self.latest = ClusterReading(0)
+        self._answered: ClusterReading | None = None
         self.changes = Changes()
         self.unlike: dict[tuple[str, str], int] = {}
         self.unmoved: dict[tuple[str, MessageQueue], Unmoved] = {}
@@ -98,7 +98,7 @@ class History:
         self._is_whole = array("b")
         self._series: dict[Series, array[float]] = {}
 
-    def add(self, snapshot: Snapshot) -> None:
+    def add(self, snapshot: ClusterReading) -> None:
         """Take the newest snapshot."""
         times = self._times_ms
         if times and snapshot.taken_ms < times[-1]:
@@ -111,9 +111,9 @@ class History:
         if snapshot.failure is None:
             self._answered = snapshot
             self.changes.add(snapshot)
-            self._note_offsets(snapshot)
-            self._note_levels(snapshot)
-            self._note_unlike(snapshot)
+            self._add_offsets(snapshot)
+            self._add_levels(snapshot)
+            self._add_unlike(snapshot)
         self.latest = snapshot
         if len(times) > 1 and snapshot.taken_ms - times[-2] < SAMPLE_MS_MIN:
             self._drop(-1)
@@ -193,7 +193,7 @@ class History:
         zero = 0.0 if kind in FROM_ZERO else math.nan
         return array("d", [zero if each else math.nan for each in self._is_whole])
 
-    def _note_unlike(self, snapshot: Snapshot) -> None:
+    def _add_unlike(self, snapshot: ClusterReading) -> None:
         found = {}
         tables = [
             (x.address, x.info.broker_addr_table) for x in snapshot.name_servers if not x.failure
@@ -205,7 +205,7 @@ class History:
                     found[key] = self.unlike.get(key, snapshot.taken_ms)
         self.unlike = found
 
-    def _note_offsets(self, snapshot: Snapshot) -> None:
+    def _add_offsets(self, snapshot: ClusterReading) -> None:
         away = {x.name for x in snapshot.brokers if x.failure is not None}
         found = {x: y for x, y in self.unmoved.items() if x[1].broker_name in away}
         for name, group in snapshot.groups.items():
@@ -223,7 +223,7 @@ class History:
                 found[key] = then._replace(clear_ms=clear_ms)
         self.unmoved = found
 
-    def _note_levels(self, snapshot: Snapshot) -> None:
+    def _add_levels(self, snapshot: ClusterReading) -> None:
         found = {}
         for broker in snapshot.brokers:
             for level in broker.messages.levels if broker.messages else ():
@@ -235,12 +235,12 @@ class History:
         self.unmoved_levels = found
 
 
-def _is_whole(snapshot: Snapshot) -> bool:
+def _is_whole(snapshot: ClusterReading) -> bool:
     """Whether all brokers answered: a sum without a part misleads."""
     return bool(snapshot.brokers) and all(each.failure is None for each in snapshot.brokers)
 
 
-def _numbers(snapshot: Snapshot) -> Iterator[tuple[Series, float]]:
+def _numbers(snapshot: ClusterReading) -> Iterator[tuple[Series, float]]:
     if _is_whole(snapshot):
         for name, group in snapshot.groups.items():
             places = group.progress.offset_table

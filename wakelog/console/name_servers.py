@@ -13,7 +13,7 @@ from typing import Final
 
 from wakelog.client.admin import Admin
 from wakelog.client.errors import CHECK_RUNS, ClientError
-from wakelog.console.snapshot import NameServerReading
+from wakelog.console.cluster_reading import NameServerReading
 from wakelog.protocol.bodies import TopicList
 from wakelog.protocol.codes import RequestCode as Code
 

@@ -5,8 +5,8 @@ wait by this offset some were delivered, and cannot be told from others that are
 overdue is what came due while the offset stayed, as two readings show.
 """
 
+from wakelog.console.cluster_reading import BrokerReading, ClusterReading
 from wakelog.console.history import History
-from wakelog.console.snapshot import BrokerReading, Snapshot
 from wakelog.console.waiting import LevelReading, Place
 
 
@@ -28,7 +28,7 @@ def delivered_count(broker: BrokerReading, level: LevelReading, history: History
     return 0 if is_exact(broker) or overdue_count(broker, level, history) else level.due
 
 
-def places(history: History, snapshot: Snapshot) -> list[Place]:
+def places(history: History, snapshot: ClusterReading) -> list[Place]:
     """Return where the next messages are: of each level that has some."""
     found = []
     for broker in snapshot.brokers:

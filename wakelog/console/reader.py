@@ -19,6 +19,7 @@ from typing import Final
 from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError
 from wakelog.console.cluster_accounts import BrokerAccounts, read_accounts
+from wakelog.console.cluster_reading import ClusterReading, read_snapshot, with_kept
 from wakelog.console.ends import Ends
 from wakelog.console.findings import find
 from wakelog.console.history import History
@@ -26,7 +27,6 @@ from wakelog.console.name_servers import NameServerDetails, read_name_servers
 from wakelog.console.overdue import places
 from wakelog.console.rules import Finding
 from wakelog.console.shared import Shared
-from wakelog.console.snapshot import Snapshot, read_snapshot, with_kept
 from wakelog.console.waiting import DueMessage, OpenHalves, read_next_due, read_open_halves
 from wakelog.network.background import awaited
 
@@ -66,7 +66,7 @@ class Reader:
         self.admin = admin
         self.history = History()
         self.findings: list[Finding] = []
-        self.shown = Snapshot(0)
+        self.shown = ClusterReading(0)
         self.name_servers: list[NameServerDetails] = []
         self.number = 0
         self.has_ended = False
@@ -147,7 +147,7 @@ class Reader:
         """Whether a page was asked for of late, or is kept new."""
         return self.now_ms - self._viewed_ms < WATCHED_MS
 
-    def note_viewer(self) -> None:
+    def on_viewer(self) -> None:
         """Note that there is a viewer: the next reading comes soon."""
         was_watched = self.is_watched
         self._viewed_ms = self.now_ms
@@ -185,7 +185,7 @@ class Reader:
     async def viewed(self) -> None:
         """Note a viewer. Wait for the first reading, or a moment for the next if none watched."""
         was_watched = self.is_watched
-        self.note_viewer()
+        self.on_viewer()
         if self.number and (was_watched or self.age_ms < OLD_MS):
             return
         seconds_max = FRESH_SECONDS_MAX if self.number else FIRST_SECONDS_MAX

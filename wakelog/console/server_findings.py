@@ -15,11 +15,11 @@ from wakelog.broker.replication.takeover import (
     LOG_ID_VALUE,
 )
 from wakelog.client.route import MASTER_ID
+from wakelog.console.cluster_reading import BrokerReading, ClusterReading
 from wakelog.console.history import History
 from wakelog.console.quantities import span_text
 from wakelog.console.rules import Finding, say
 from wakelog.console.runtime_values import runtime_number
-from wakelog.console.snapshot import BrokerReading, Snapshot
 from wakelog.console.subjects import broker_text, role_text
 from wakelog.protocol.bodies import BrokerData
 from wakelog.protocol.java import exact_time
@@ -111,7 +111,7 @@ def election_findings(history: History) -> Iterator[Finding]:
         if reason := values.get(ELECTION_REFUSAL_VALUE):
             yield say("election refused", about, reason=reason)
         master = masters.get(broker.name)
-        if master is None or master is broker or not _is_settled(broker, master, snapshot):
+        if master is None or master is broker or not _runs_long_enough(broker, master, snapshot):
             continue
         if values.get(LOG_ID_VALUE, "") != master.values.get(LOG_ID_VALUE, ""):
             if values.get(LOG_ID_VALUE) and master.values.get(LOG_ID_VALUE):
@@ -131,6 +131,8 @@ def _number_of(broker: BrokerReading, name: str) -> int:
     return int(runtime_number(broker.values, name) or 0)
 
 
-def _is_settled(broker: BrokerReading, master: BrokerReading, snapshot: Snapshot) -> bool:
+def _runs_long_enough(
+    broker: BrokerReading, master: BrokerReading, snapshot: ClusterReading
+) -> bool:
     boots = [runtime_number(each.values, "bootTimestamp") for each in (broker, master)]
     return all(x is not None and snapshot.taken_ms - x >= SETTLE_MS for x in boots)

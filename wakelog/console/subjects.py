@@ -1,7 +1,7 @@
 """How findings and changes name what they are about."""
 
 from wakelog.client.route import MASTER_ID
-from wakelog.console.snapshot import BrokerReading
+from wakelog.console.cluster_reading import BrokerReading
 from wakelog.protocol.body_codec import MessageQueue
 
 

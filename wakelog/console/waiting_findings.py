@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from typing import Final
 
+from wakelog.console.cluster_reading import BrokerReading
 from wakelog.console.history import History
 from wakelog.console.overdue import overdue_count
 from wakelog.console.quantities import span_text
 from wakelog.console.rules import Finding, say
 from wakelog.console.runtime_values import runtime_number
-from wakelog.console.snapshot import BrokerReading
 from wakelog.console.subjects import broker_text
 
 HALF_OPEN_MS_MIN: Final = 300_000

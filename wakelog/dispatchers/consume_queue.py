@@ -205,7 +205,7 @@ class ConsumeQueueDispatcher:
 
         The caller dispatches the log again from `stale.again_from`, and has noted that durably.
         """
-        self._deleted.note_ends(ends)
+        self._deleted.add_ends(ends)
         for key in stale.keys:
             self._remove(key)
 

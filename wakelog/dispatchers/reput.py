@@ -10,7 +10,7 @@ to begin. `step` dispatches what is readable and returns what to wake. `flush` m
     the confirm offset; 4.9.3 leaves that at -1, and
     dispatches nothing
     sound records, ends of files, wrong sizes and bad bytes     see `log_cursor.py`
-    a dispatcher with a `Follower` may fall behind the others   see `follower.py`
+    a dispatcher with a `LaggingDispatcher` may fall behind the others   see `follower.py`
     on a master a message with a queue entry is an arrival in   arrivals_count
     each of its queues
     a slave counts puts by topic as it dispatches               topic_puts of the decision
@@ -32,7 +32,7 @@ from typing import NamedTuple
 
 from wakelog.dispatchers.arrivals import Arrival, TopicPuts, batch_arrivals, count_puts
 from wakelog.dispatchers.dispatcher import CoreDispatcher, DispatchBatch
-from wakelog.dispatchers.follower import Follower
+from wakelog.dispatchers.lagging_dispatcher import LaggingDispatcher
 from wakelog.dispatchers.log_cursor import CursorStatistics, LogCursor, LogReader
 from wakelog.dispatchers.read_ahead import Ahead, Worker
 from wakelog.dispatchers.sync_files import sync_directories, sync_files
@@ -106,7 +106,7 @@ class Reput:
         skip_segment: bool = False,
         worker: Worker | None = None,
         ahead: Callable[[Kernels], Ahead] | None = None,
-        follower: Follower | None = None,
+        follower: LaggingDispatcher | None = None,
     ) -> None:
         """Keep everything, read nothing.
 
@@ -315,7 +315,7 @@ class Reput:
                 else:
                     dispatcher.dispatch(batch)
         except BaseException:
-            self._note_failure()
+            self._on_failure()
             raise
 
     def _end_follower_step(self, now_ms: int) -> bool:
@@ -324,10 +324,10 @@ class Reput:
         try:
             return self._follower.end_step(self._cursor.position, now_ms)
         except BaseException:
-            self._note_failure()
+            self._on_failure()
             raise
 
-    def _note_failure(self) -> None:
+    def _on_failure(self) -> None:
         self._broken = True
         self._failures_count += 1
 

@@ -118,7 +118,7 @@ def live_settings(settings: NameServerSettings) -> LiveSettings:
     """Return the settings of a name server as requests change them."""
     rules = Rules(
         shown=partial(all_settings, settings),
-        judge=partial(read_settings, NameServerConfig),
+        make_settings=partial(read_settings, NameServerConfig),
         without_effect=KEYS_WITHOUT_EFFECT,
         fixed=FIXED_KEYS,
         unknown=lambda key: f"{key} is not a key of RocketMQ 4.9.3's name server",

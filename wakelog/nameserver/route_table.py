@@ -153,7 +153,7 @@ class RouteTable:
             changed; or if the address has left the route meanwhile.
         """
         yield from self._check_room(header, wrapper, filter_servers or [])
-        self._note_epoch(header)
+        self._check_epoch(header)
         known = self._live.get(header.broker_addr)
         if known is not None and known.broker_name != header.broker_name:
             self._remove(header.broker_addr, Cause.RENAMED)
@@ -217,7 +217,7 @@ class RouteTable:
         if grown > TOPICS_MAX:
             raise _refusal(f"there would be {grown} topics, at most {TOPICS_MAX}")
 
-    def _note_epoch(self, header: RegisterBrokerRequestHeader) -> None:
+    def _check_epoch(self, header: RegisterBrokerRequestHeader) -> None:
         """Note the epoch of a master. Raises: RemoteProtocolError if a higher one is known."""
         name, epoch = header.broker_name, header.election_epoch
         if header.broker_id != MASTER_ID or epoch is None:

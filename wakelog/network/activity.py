@@ -57,14 +57,14 @@ class Activity:
         """Return the activity of a connection that opens now."""
         return cls(now_seconds, now_seconds, now_seconds, None)
 
-    def note_unfinished(self, size_bytes: int, limits: ServerLimits) -> None:
+    def on_unfinished(self, size_bytes: int, limits: ServerLimits) -> None:
         """Note bytes that were read now and left a frame unfinished."""
         self.frame_bytes += size_bytes
         if self.frame_begun_seconds is None or self.frame_bytes >= limits.frame_bytes_step:
             self.frame_begun_seconds = self.read_seconds
             self.frame_bytes = 0
 
-    def note_drained(self, drained_bytes: int, *, left_bytes: int, now_seconds: float) -> None:
+    def on_drained(self, drained_bytes: int, *, left_bytes: int, now_seconds: float) -> None:
         """Note how much the kernel has sent; it is progress if it is more, or everything."""
         if drained_bytes > self.drained_bytes or not left_bytes:
             self.drained_bytes = drained_bytes

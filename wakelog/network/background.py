@@ -36,13 +36,13 @@ def keep(work: Callable[[], Awaitable[None]], on_failed: OnFailed) -> asyncio.Ta
 def run_once(work: Coroutine[Any, Any, None], on_failed: OnFailed) -> asyncio.Task[None]:
     """Run work that nobody awaits."""
 
-    def note_end(task: asyncio.Task[None]) -> None:
+    def on_end(task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
         if isinstance(error, Exception):
             on_failed(error)
 
     task = asyncio.get_running_loop().create_task(work)
-    task.add_done_callback(note_end)
+    task.add_done_callback(on_end)
     return task
 
 

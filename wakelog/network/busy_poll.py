@@ -115,7 +115,7 @@ class BusyPoll:
     def stop(self, now_seconds: float) -> None:
         """Poll no longer: what was waited for is there."""
         self._poll_end_seconds = now_seconds
-        self._note_lost(now_seconds)
+        self._count_lost(now_seconds)
 
     def _poll(self) -> None:
         now_seconds = self._clock_seconds()
@@ -123,9 +123,9 @@ class BusyPoll:
             self._call_soon(self._poll)
         else:
             self._is_polling = False
-            self._note_lost(now_seconds)
+            self._count_lost(now_seconds)
 
-    def _note_lost(self, now_seconds: float) -> None:
+    def _count_lost(self, now_seconds: float) -> None:
         """Note how much of the polls since the last turn others took."""
         began, self._began = self._began, None
         if began is not None and self._cpu_seconds is not None:

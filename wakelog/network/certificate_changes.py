@@ -41,7 +41,7 @@ class CertificateChanges:
         pair = {tls.cert_path, tls.key_path}
         return self._has_failed or tls.trust_path in changed or pair <= self._changed
 
-    def note_read(self, *, succeeded: bool) -> None:
+    def on_read(self, *, succeeded: bool) -> None:
         """Note the end of an attempt to read them again."""
         self._has_failed = not succeeded
         if succeeded:

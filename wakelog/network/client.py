@@ -313,7 +313,7 @@ class RemotingClient:
         """Put nothing off: a client has few connections (ConnectionOwner)."""
         return False
 
-    def note_held(self, size_bytes: int) -> None:
+    def on_held(self, size_bytes: int) -> None:
         """Do nothing: callers wait for what a client holds (ConnectionOwner)."""
 
     def send(self, connection: Connection, command: RemotingCommand) -> bool:

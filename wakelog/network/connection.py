@@ -88,7 +88,7 @@ class ConnectionOwner(Protocol):
         """Return whether a chunk is to be kept; the owner calls ``resume_decoding`` later then."""
         ...
 
-    def note_held(self, size_bytes: int) -> None:
+    def on_held(self, size_bytes: int) -> None:
         """Note that a connection may hold so much more: of a frame, or of unread responses."""
         ...
 
@@ -193,7 +193,7 @@ class Connection(asyncio.Protocol):
                 self.deferred_seconds = self._clock_seconds()
                 self.pause_reading(PAUSED_BY_TURN)
             self._deferred.append(memoryview(bytes(data)))
-            self._owner.note_held(len(data))
+            self._owner.on_held(len(data))
         else:
             self._receive(data)
 
@@ -231,11 +231,11 @@ class Connection(asyncio.Protocol):
             size_bytes, self._undelivered_bytes = self._undelivered_bytes, 0
             self._owner.deliver(self, requests, size_bytes)
         else:
-            self._owner.note_held(len(data))
+            self._owner.on_held(len(data))
         if peer.error is not None:
             self.close(CloseReason.BAD_FRAME, peer.error.remark)
         elif peer.decoder.is_in_frame:
-            activity.note_unfinished(len(data), self._limits)
+            activity.on_unfinished(len(data), self._limits)
 
     async def request(
         self, command: RemotingCommand, waiter: asyncio.Future[RemotingCommand] | None = None
@@ -287,7 +287,7 @@ class Connection(asyncio.Protocol):
             self.abort(CloseReason.WRITE_BUFFER, f"{buffered_bytes} bytes not taken")
             return 0
         if buffered_bytes or size_bytes >= WRITE_NOTED_BYTES_MIN:
-            self._owner.note_held(size_bytes)
+            self._owner.on_held(size_bytes)
         self.activity.written_seconds = self._clock_seconds()
         self._written_bytes += size_bytes
         if len(parts) == 1:
@@ -312,7 +312,7 @@ class Connection(asyncio.Protocol):
         if self._paused_by and self.activity.frame_begun_seconds is not None:
             # The rest of a frame cannot arrive while reading is paused: its time starts again.
             self.activity.frame_begun_seconds = now_seconds
-        self.activity.note_drained(
+        self.activity.on_drained(
             self._written_bytes - left_bytes, left_bytes=left_bytes, now_seconds=now_seconds
         )
 

@@ -111,7 +111,7 @@ class LaneStatistics(msgspec.Struct):
     crowded_count: int = 0
 
 
-class Lane(Generic[Owner]):
+class RequestQueue(Generic[Owner]):
     """One bounded queue: the first request of each owner in turn, and those behind each."""
 
     def __init__(self, spec: LaneSpec) -> None:
@@ -204,11 +204,11 @@ class Lanes(Generic[Owner]):
         ``lane_of_code`` has the lane of a request code. Other codes go to ``default_lane``, as they
         go to the default processor in 4.9.3.
         """
-        self._lanes: list[Lane[Owner]] = [Lane(spec) for spec in specs]
+        self._lanes: list[RequestQueue[Owner]] = [RequestQueue(spec) for spec in specs]
         by_name = {lane.spec.name: lane for lane in self._lanes}
         self._default = by_name[default_lane]
         self._by_code = {int(code): by_name[name] for code, name in lane_of_code.items()}
-        self._expiring: list[Lane[Owner]] = []
+        self._expiring: list[RequestQueue[Owner]] = []
         self.change_waits(specs)
         self._bytes_max = bytes_max
         self._index = 0
@@ -245,7 +245,7 @@ class Lanes(Generic[Owner]):
             return self._crowd(lane, waiting.owner)
         return Offer.ACCEPTED
 
-    def _crowd(self, lane: Lane[Owner], owner: Owner) -> Offer:
+    def _crowd(self, lane: RequestQueue[Owner], owner: Owner) -> Offer:
         lane.counts.crowded_count += 1
         if not lane.paused or lane.paused[-1] is not owner:
             lane.paused.append(owner)

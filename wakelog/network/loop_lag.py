@@ -36,7 +36,7 @@ class LoopLag:
     def __init__(self, start_probes: Callable[[], None]) -> None:
         """Measure nothing before the first read.
 
-        start_probes: have ``note_probe`` called one interval from now, and again while
+        start_probes: have ``on_probe`` called one interval from now, and again while
             ``is_probe_wanted``.
         """
         self.due_seconds = 0.0
@@ -55,7 +55,7 @@ class LoopLag:
         """Expect the next probe one interval from now."""
         self.due_seconds = now_seconds + PROBE_SECONDS
 
-    def note_probe(self, now_seconds: float) -> None:
+    def on_probe(self, now_seconds: float) -> None:
         """Note that the timer fired, and expect the next one an interval later."""
         late_seconds = max(0.0, now_seconds - self.due_seconds)
         self._fresh_seconds = self._last_seconds = late_seconds
@@ -67,7 +67,7 @@ class LoopLag:
         """Note the end of the iteration in which the timer fired: later bytes arrived after it."""
         self._fresh_seconds = 0.0
 
-    def note_read(self, now_seconds: float) -> float:
+    def on_read(self, now_seconds: float) -> float:
         """Note that bytes were read, and return how long they may have waited for the loop."""
         if self._quiet_probes_count >= QUIET_PROBES_MAX:
             self.expect_probe(now_seconds)

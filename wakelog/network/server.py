@@ -260,7 +260,7 @@ class Server:
         if was_added:
             self._turn.channel_closed(connection)
 
-    def note_held(self, size_bytes: int) -> None:
+    def on_held(self, size_bytes: int) -> None:
         """Count what connections hold after each ``held_bytes_step`` (ConnectionOwner)."""
         self._uncounted_bytes += size_bytes
         if self._uncounted_bytes >= self._limits.held_bytes_step:
@@ -277,7 +277,7 @@ class Server:
 
     def _probe(self) -> None:
         """Measure how late the loop is, repeatedly while requests arrive."""
-        self._loop_lag.note_probe(self._clock_seconds())
+        self._loop_lag.on_probe(self._clock_seconds())
         # The first call_soon still runs before this iteration reads sockets, the second after.
         self._loop.call_soon(self._loop.call_soon, self._loop_lag.end_iteration)
         if self._loop_lag.is_probe_wanted:

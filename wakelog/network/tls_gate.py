@@ -85,7 +85,7 @@ class TlsGate(asyncio.Protocol):
         if self._is_lost or not self._connection.is_open:
             return False
         data, self._first = self._first, b""
-        shaking_hands = run_once(self._shake_hands(data), self._note_failed)
+        shaking_hands = run_once(self._shake_hands(data), self._on_failed)
         self._handshake = self._connection.handshake = shaking_hands
         return True
 
@@ -153,7 +153,7 @@ class TlsGate(asyncio.Protocol):
             # The loop reports no end to this protocol after a failed handshake.
             connection.connection_lost(None)
 
-    def _note_failed(self, error: Exception) -> None:
+    def _on_failed(self, error: Exception) -> None:
         self._connection.abort(CloseReason.TLS_HANDSHAKE, repr(error))
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -181,7 +181,7 @@ class Turn:
     ) -> None:
         """Put the requests of one chunk of ``size_bytes`` into the lanes."""
         now_seconds = self._clock_seconds()
-        since_seconds = now_seconds - self._loop_lag.note_read(now_seconds)
+        since_seconds = now_seconds - self._loop_lag.on_read(now_seconds)
         if connection.deferred_seconds:
             since_seconds = min(since_seconds, connection.deferred_seconds)
         if now_seconds - since_seconds >= EXPIRE_SECONDS:
@@ -296,7 +296,7 @@ class Turn:
         if has_work or self._lanes.waiting_count:
             self.schedule()
         if processed_count or self._has_answered:
-            self._note_turn(began_seconds, ended_seconds)
+            self._on_turn(began_seconds, ended_seconds)
 
     def _refuse_expired(self, now_seconds: float) -> None:
         for expired in self._lanes.expire(now_seconds):
@@ -440,10 +440,10 @@ class Turn:
     ) -> None:
         """Keep a response until the end of the turn."""
         if not request.flag & ONEWAY_FLAG:
-            self._note_answer(request.code)
+            self._on_answer(request.code)
             self._answers.append((connection, response))
 
-    def _note_answer(self, code: int) -> None:
+    def _on_answer(self, code: int) -> None:
         """Remember an answer whose client probably sends its next request at once."""
         if not self._lanes.yields_for(code):
             self._has_answered = True
@@ -473,7 +473,7 @@ class Turn:
             self._log.error("closing failed", peer=connection.address, exc_info=error)
         return bool(self._closed)
 
-    def _note_turn(self, began_seconds: float, ended_seconds: float) -> None:
+    def _on_turn(self, began_seconds: float, ended_seconds: float) -> None:
         """Let the loop stay awake after a response; after a push no request follows."""
         answered, self._has_answered = self._has_answered, False
         self._busy_poll.turn_ended(began_seconds, ended_seconds, answered=answered)
@@ -502,7 +502,7 @@ class Turn:
 
     def reply(self, connection: Connection, code: int, response: RemotingCommand) -> None:
         """Send the response to a deferred request: the shell has waited for what it needs."""
-        self._note_answer(code)
+        self._on_answer(code)
         self._send(connection, response)
         if not (self.is_scheduled or self._is_replying):
             self._is_replying = True
@@ -516,7 +516,7 @@ class Turn:
             self._write()
             ended_seconds = self._clock_seconds()
             self._counts.busy_seconds += ended_seconds - began_seconds
-            self._note_turn(began_seconds, ended_seconds)
+            self._on_turn(began_seconds, ended_seconds)
 
     def push(self, connection: Connection, command: RemotingCommand) -> bool:
         """Send a request of the server with this turn's responses; False if it is closed."""

@@ -24,7 +24,7 @@ from typing import Final
 
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.record import BODY_CRC_OFFSET, INT, body_crc, decode_properties_text
-from wakelog.spark.records.record_walk import Damage, last_sound_end
+from wakelog.spark.records.column_walk import Damage, last_sound_end
 from wakelog.spark.stores import OpenSegment, StoreLog, is_being_written, open_segment
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.record_check import CheckKind

@@ -51,7 +51,7 @@ from wakelog.spark.positions import (
     take_begin,
     take_end,
 )
-from wakelog.spark.records.record_walk import RowOptions
+from wakelog.spark.records.column_walk import RowOptions
 from wakelog.spark.snapshots import read_snapshots
 from wakelog.spark.stores import named_paths
 from wakelog.storage.retention.snapshot import Snapshot

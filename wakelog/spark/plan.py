@@ -17,7 +17,7 @@ import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from wakelog.spark.records.record_walk import Damage
+from wakelog.spark.records.column_walk import Damage
 from wakelog.spark.stores import Segment, StoreLog
 
 PARTITION_BYTES: Final = 128 << 20

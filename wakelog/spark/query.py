@@ -13,7 +13,7 @@ from wakelog.spark.errors import DataLost
 from wakelog.spark.log_end import tail_damage
 from wakelog.spark.options import ReadOptions
 from wakelog.spark.plan import Limits, ReadRange, Task, make_plan, partition_bytes
-from wakelog.spark.records.record_walk import Damage
+from wakelog.spark.records.column_walk import Damage
 from wakelog.spark.snapshots import snapshot_store, within_snapshots
 from wakelog.spark.starts import read_bounds, select
 from wakelog.spark.store_view import StoreView

@@ -20,7 +20,7 @@ from wakelog.spark.options import ReadOptions
 from wakelog.spark.plan import ReadRange, Task
 from wakelog.spark.query import PlannedTask
 from wakelog.spark.records.bodiless_walk import BodilessWalk
-from wakelog.spark.records.record_walk import (
+from wakelog.spark.records.column_walk import (
     BUFFER_BYTES,
     FILE_ENDS,
     Damage,

@@ -25,7 +25,7 @@ from wakelog.protocol.record import CHECKED_HEADS
 from wakelog.spark.errors import StoreUnreadable
 from wakelog.spark.log_end import find_log_end
 from wakelog.spark.plan import ReadRange
-from wakelog.spark.records.record_walk import RecordWalk, Sound, adds_up
+from wakelog.spark.records.column_walk import RecordWalk, Sound, adds_up
 from wakelog.spark.stores import Segment, StoreLog, is_being_written, open_segment
 from wakelog.storage.durability.config_files import ConfigFiles
 from wakelog.storage.durability.watermark import read_mark

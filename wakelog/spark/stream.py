@@ -30,7 +30,7 @@ from wakelog.spark.errors import DataLost
 from wakelog.spark.log_end import has_tail, tail_of
 from wakelog.spark.options import ReadOptions
 from wakelog.spark.query import Query
-from wakelog.spark.records.record_walk import RecordWalk
+from wakelog.spark.records.column_walk import RecordWalk
 from wakelog.spark.records.wanted import Wanted
 from wakelog.spark.starts import read_bounds
 from wakelog.spark.store_view import StoreView

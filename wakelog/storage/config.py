@@ -203,7 +203,7 @@ def check_value(key: str, value: object) -> None:
         if not low <= value <= high:
             raise IllegalConfiguration(key, value, f"{low} to {high}")
     if isinstance(value, str):
-        JUDGES[key](value)
+        SETTING_CHECKS[key](value)
 
 
 # field, lowest and highest value that can work. A size of 0 would make every append roll; an
@@ -295,7 +295,7 @@ KEYS_REFUSED_WHEN_TRUE = {
 }
 """Keys of MessageStoreConfig for features that are missing; why a broker does not start."""
 
-OWN_KEYS = frozenset(
+WAKELOG_KEYS = frozenset(
     {
         "compat.cut_at_damage",
         "compat.skip_segment",
@@ -349,7 +349,7 @@ def _check_root(text: str) -> None:
         raise IllegalConfiguration("storePathRootDir", text, "an absolute path")
 
 
-def _path_judge(key: str) -> Callable[[str], None]:
+def _path_check(key: str) -> Callable[[str], None]:
     def check_paths(text: str) -> None:
         for path in text.split(","):
             if path and not isabs(path.strip()):
@@ -358,12 +358,12 @@ def _path_judge(key: str) -> Callable[[str], None]:
     return check_paths
 
 
-JUDGES: dict[str, Callable[[str], object]] = {
+SETTING_CHECKS: dict[str, Callable[[str], object]] = {
     "deleteWhen": _hours,
     "haMasterAddress": _check_address,
     "messageDelayLevel": _delays_ms,
-    "readOnlyCommitLogStorePaths": _path_judge("readOnlyCommitLogStorePaths"),
-    "storePathCommitLog": _path_judge("storePathCommitLog"),
+    "readOnlyCommitLogStorePaths": _path_check("readOnlyCommitLogStorePaths"),
+    "storePathCommitLog": _path_check("storePathCommitLog"),
     "storePathRootDir": _check_root,
 }
 """By key, what refuses a text that cannot be used; every text of StoreConfig has one."""

@@ -51,13 +51,13 @@ class Rules(NamedTuple):
     """What is particular to the keys of one program.
 
     shown: returns every key with the value in use.
-    judge: makes the next start's settings of texts by key. Raises: IllegalConfiguration.
+    make_settings: the settings of the next start, of texts by key. Raises: IllegalConfiguration.
     without_effect: keys that mean nothing here. fixed: keys that no request changes, and why.
     unknown: what is said of a key that is none.
     """
 
     shown: Callable[[], dict[str, str]]
-    judge: Callable[[Mapping[str, str]], object]
+    make_settings: Callable[[Mapping[str, str]], object]
     without_effect: Mapping[str, WithoutEffect]
     fixed: Mapping[str, str]
     unknown: Callable[[str], str]
@@ -201,7 +201,7 @@ class LiveSettings:
             if values.get(key) != value:
                 before = changes[key].instead_of if key in changes else shown.get(key, "")
                 update[key] = Change(value, before)
-        self._rules.judge(values | {key: one.value for key, one in update.items()})
+        self._rules.make_settings(values | {key: one.value for key, one in update.items()})
         self._under_way.append(update)
         return update
 
@@ -261,7 +261,7 @@ class LiveSettings:
         if key in self._fields:
             return setting_text(convert_value(key, text, self._fields[key][1].type))
         row = self._rules.without_effect.get(key)
-        return text if row is None else row.judge(key, text)
+        return text if row is None else row.convert(key, text)
 
     def _check_changeable(self, key: str, value: str, values: Mapping[str, str]) -> None:
         if key in self._rules.fixed:

@@ -43,7 +43,7 @@ class WithoutEffect(NamedTuple):
     default: str | None
     reason: str
 
-    def judge(self, key: str, text: str) -> str:
+    def convert(self, key: str, text: str) -> str:
         """Return a value of the kind of the default. Raises: IllegalConfiguration."""
         kinds = {"true": bool, "false": bool}
         kind = int if (self.default or "").isdecimal() else kinds.get(self.default or "", str)

@@ -159,7 +159,7 @@ def close_parts(parts: StoreParts, *, last_store_timestamp_ms: int, clean: bool)
             closings.callback(parts.log.close)
             if parts.log.failure is None:
                 make_durable(parts)
-                _note_durable(parts, last_store_timestamp_ms, clean=clean)
+                _write_durable(parts, last_store_timestamp_ms, clean=clean)
         clean = clean and parts.log.failure is None
         if clean:
             AbortFile(parts.fs, parts.config.paths.abort).remove()
@@ -186,7 +186,7 @@ def _commit(parts: StoreParts) -> None:
         segment = log.files.find(piece.segment_start_offset)
         assert segment is not None, piece
         copy_range(parts.fs, piece, segment.path)
-        pool.note_committed(piece.end)
+        pool.on_committed(piece.end)
 
 
 def _lower_checkpoint_time(
@@ -207,7 +207,7 @@ def _lower_checkpoint_time(
             checkpoint.sync()
 
 
-def _note_durable(parts: StoreParts, store_timestamp_ms: int, *, clean: bool) -> None:
+def _write_durable(parts: StoreParts, store_timestamp_ms: int, *, clean: bool) -> None:
     """Write watermark and checkpoint, sealed if the abort file will be removed."""
     fs, paths, end = parts.fs, parts.config.paths, parts.log.appended_offset
     with (

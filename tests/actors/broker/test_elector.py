@@ -57,7 +57,7 @@ class EmptyLog:
     failures_count = 0
     end = 0
 
-    def settle(self) -> int:
+    def freeze(self) -> int:
         if self.failures_count:
             self.failures_count -= 1
             raise StoreFailed("log", "sync", OSError(5, "Input/output error"))
@@ -287,7 +287,7 @@ def test_a_disk_that_fails_makes_no_master_and_is_asked_again(tmp_path: Path) ->
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("part", ["tick", "note_replaced"])
+@pytest.mark.parametrize("part", ["tick", "on_replaced"])
 def test_an_unforeseen_error_ends_the_role(
     tmp_path: Path, part: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

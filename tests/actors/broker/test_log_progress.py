@@ -40,7 +40,7 @@ class Client:
         self._name = name
         self._reported = reported
 
-    def note_appended(self, *ends: int, **named: int) -> None:
+    def on_appended(self, *ends: int, **named: int) -> None:
         self._reported.append((self._name, *ends, *named.values()))
 
     def request_sync(self) -> None:
@@ -70,7 +70,7 @@ class Harness:
 
     def append(self, end: int, *, segments_end: int | None = None) -> None:
         self.store.max_physical_offset = end if segments_end is None else segments_end
-        self.progress.note_appended(end)
+        self.progress.on_appended(end)
 
     def take(self) -> list[tuple[Any, ...]]:
         taken = list(self.reported)
@@ -121,7 +121,7 @@ def test_asynchronous_flush_lets_read_what_the_segments_hold() -> None:
     assert harness.take() == []  # responses go first
     harness.end_turn()
     assert harness.take() == [("commit", 300), ("flush", 300, 300, 7), ("dispatch", 300)]
-    harness.progress.note_flushed(300)
+    harness.progress.on_flushed(300)
     assert harness.take() == [] and harness.progress.flushed == 300
 
 
@@ -131,7 +131,7 @@ def test_a_transient_pool_lets_read_what_commit_has_copied() -> None:
     harness.end_turn()
     assert harness.take() == [("commit", 300), ("flush", 300, 100, 7)]
     harness.store.max_physical_offset = 200
-    harness.progress.note_committed()
+    harness.progress.on_committed()
     assert harness.take() == [("flush", 300, 200, 7), ("dispatch", 200)]
     assert (harness.progress.appended, harness.progress.readable) == (300, 200)
 
@@ -140,9 +140,9 @@ def test_synchronous_flush_lets_read_what_is_durable_and_asks_for_it_at_once() -
     harness = Harness(synchronous_flush=True)
     harness.append(300)
     assert harness.take() == [("commit", 300), ("flush", 300, 300, 7), ("sync",)]
-    harness.progress.note_flushed(200)
+    harness.progress.on_flushed(200)
     assert harness.take() == [("dispatch", 200)]
-    harness.progress.note_flushed(150)  # of a Flush of before, overtaken
+    harness.progress.on_flushed(150)  # of a Flush of before, overtaken
     assert harness.take() == [] and harness.progress.flushed == 200
 
 
@@ -153,10 +153,10 @@ def test_a_response_waits_for_the_disk_and_for_nothing_else() -> None:
     assert harness.wait(200)
     assert harness.take() == []  # its turn is not over: its end asks for the sync
     harness.append(200)
-    harness.progress.note_flushed(199)
+    harness.progress.on_flushed(199)
     assert harness.given == [(100, OK)]
     assert harness.progress.statistics()["flush_waiters"]["waiting_count"] == 1
-    harness.progress.note_flushed(200)
+    harness.progress.on_flushed(200)
     assert harness.given == [(100, OK), (200, OK)]
 
 
@@ -170,7 +170,7 @@ def test_a_sync_is_asked_for_at_once_after_a_put_between_turns() -> None:
 
 def test_a_flush_gives_the_responses_that_it_covers_and_no_other() -> None:
     harness = waiting(110, 120, 130)
-    harness.progress.note_flushed(120)
+    harness.progress.on_flushed(120)
     assert harness.given == [(110, OK), (120, OK)]
 
 
@@ -178,7 +178,7 @@ def test_a_failed_write_fails_only_what_it_did_not_write() -> None:
     harness = waiting(110, 120, 130, written=110)
     harness.progress.fail_unwritten("the disk is gone")
     assert harness.given == [(120, FAILED), (130, FAILED)]
-    harness.progress.note_flushed(110)
+    harness.progress.on_flushed(110)
     assert harness.given[-1] == (110, OK)
 
 
@@ -228,7 +228,7 @@ def test_a_response_may_wait_for_the_disk_and_for_a_slave(*, disk_first: bool) -
     harness.append(200)
     assert harness.wait(200, replica_deadline_ms=1_190)
     assert harness.progress.next_deadline_ms == 1_190
-    reports = [harness.progress.note_flushed, harness.progress.note_replicated]
+    reports = [harness.progress.on_flushed, harness.progress.on_replicated]
     for report in reports if disk_first else reversed(reports):
         assert harness.given == []
         report(200)
@@ -254,9 +254,9 @@ def test_a_response_that_waits_for_a_slave_alone_fails_with_the_disk_and_leaves_
     harness.append(200)
     harness.wait(200, replica_deadline_ms=1_210, waits_for_disk=False)
     harness.wait(190, replica_deadline_ms=1_220)
-    harness.progress.note_flushed(195)
+    harness.progress.on_flushed(195)
     harness.progress.fail_all("EIO")
-    harness.progress.note_replicated(200)
+    harness.progress.on_replicated(200)
     assert harness.given == [(200, FAILED), (190, FAILED)]
 
 
@@ -269,11 +269,11 @@ async def test_what_was_put_until_now_is_waited_for() -> None:
     waiting = asyncio.create_task(harness.progress.wait_durable())
     await asyncio.sleep(0)
     harness.append(140)
-    harness.progress.note_flushed(119)
+    harness.progress.on_flushed(119)
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert not waiting.done() and harness.reported.count(("sync",)) == 2
-    harness.progress.note_flushed(120)
+    harness.progress.on_flushed(120)
     await waiting
 
 
@@ -288,7 +288,7 @@ async def test_a_sync_is_asked_for_again_while_one_is_waited_for(
     waiting = asyncio.create_task(harness.progress.wait_durable())
     while harness.reported.count(("sync",)) < 3:
         await asyncio.sleep(0.001)
-    harness.progress.note_flushed(120)
+    harness.progress.on_flushed(120)
     await waiting
 
 
@@ -310,10 +310,10 @@ async def test_what_never_will_be_durable_is_not_waited_for(
 @on_loop
 async def test_what_slaves_may_have_unsynced_is_reported_before_the_responses() -> None:
     harness = Harness(synchronous_flush=False)
-    harness.progress.on_committed.append(lambda end: harness.reported.append(("ship", end)))
+    harness.progress.committed_listeners.append(lambda end: harness.reported.append(("ship", end)))
     harness.append(130, segments_end=120)
     assert ("ship", 120) in harness.take() and not harness.soon
     harness.store.max_physical_offset = 130
-    harness.progress.note_committed()
+    harness.progress.on_committed()
     reported = harness.take()
     assert ("ship", 130) in reported and ("sync",) not in reported

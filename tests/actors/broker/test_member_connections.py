@@ -26,10 +26,10 @@ class Owner:
     def answer(self, _link: FollowerConnection, _hello: Hello) -> Answer:
         return Answer("", 1)
 
-    def take_ack(self, _link: FollowerConnection, ack: Ack) -> None:
+    def on_ack(self, _link: FollowerConnection, ack: Ack) -> None:
         self.acks.append(ack)
 
-    def note_broken(self, _link: FollowerConnection, cause: str) -> None:
+    def on_broken(self, _link: FollowerConnection, cause: str) -> None:
         self.broken.append(cause)
 
 

@@ -30,7 +30,7 @@ from tests.simulation.disk import SimulatedDisk
 from tests.simulation.faults import ANY_CALL, Failure
 from tests.simulation.group_disk import SlotFileModel
 from wakelog.actors.broker import member_server, replica
-from wakelog.actors.broker.following import Follower
+from wakelog.actors.broker.ha_client import HaClient
 from wakelog.actors.broker.replica import OwnPlace, Replica, carry_out_cut
 from wakelog.actors.broker.service import BrokerService
 from wakelog.actors.deploy.local import start_local_broker
@@ -41,7 +41,7 @@ from wakelog.broker.lock_table import LockTable
 from wakelog.broker.replication import in_sync
 from wakelog.broker.replication.epochs import EpochLine, Epochs, EpochSlot
 from wakelog.broker.replication.known_group import KnownGroup, known_group
-from wakelog.broker.replication.member_following import CutLog
+from wakelog.broker.replication.replica_fetch import CutLog
 from wakelog.broker.replication.takeover import (
     ELECTION_REFUSAL_VALUE,
     accept_loss,
@@ -388,7 +388,7 @@ async def test_what_was_acknowledged_has_a_topic_whose_table_was_not_copied_yet(
         first = await group.until_serving(1)
         await group.start(2)
         await until(lambda: group.state().in_sync == {1, 2})
-        monkeypatch.setattr(Follower, "_copy_from", copy_nothing)
+        monkeypatch.setattr(HaClient, "_copy_from", copy_nothing)
         first.service.broker.state.topics.update(TopicConfig("made-late", 8, 8), wall_ms())
         client = Client(group.address(1))
         answer = await client.send("made-late", b"kept", queue_id=2)

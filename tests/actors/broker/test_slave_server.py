@@ -33,7 +33,7 @@ class Progress:
     replicated = 0
     syncs_every_turn = False
 
-    def note_replicated(self, physical_offset: int) -> None:
+    def on_replicated(self, physical_offset: int) -> None:
         self.replicated = physical_offset
 
     def sync_every_turn(self, *, wanted: bool) -> None:
@@ -52,7 +52,7 @@ class Master:
     def put(self, count: int) -> int:
         """Have more in the log, and let it be shipped."""
         end = fill(self.store, count)
-        self.server.note_shippable(end)
+        self.server.on_shippable(end)
         return end
 
     @property
@@ -137,12 +137,12 @@ async def test_a_slave_gets_what_may_be_shipped_and_acknowledges_it(tmp_path: Pa
         end = fill(master.store, 1400)
         assert end > 2 * SEGMENT_BYTES
         part = 2 * SEGMENT_BYTES + 5
-        master.server.note_shippable(part)
+        master.server.on_shippable(part)
         with closing(await master.connect(1)) as slave:
             await slave.read(part - 1)
             assert slave.log == master.log(part)[1:]
             await master.until_reported(1, 1)
-            master.server.note_shippable(end)
+            master.server.on_shippable(end)
             await slave.read(end - 1)
             assert slave.log == master.log(end)[1:]
             assert master.number("behind_bytes_max") == end - 1
@@ -162,7 +162,7 @@ async def test_what_is_shippable_is_sent_in_the_same_turn(tmp_path: Path) -> Non
             await master.until_reported(0, 1)
             end = master.put(3)
             assert len(slave.end.recv(1 << 16)) > end
-            master.server.note_shippable(end)
+            master.server.on_shippable(end)
             slave.assert_held()
 
 

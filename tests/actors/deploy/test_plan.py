@@ -12,10 +12,10 @@ from wakelog.actors.deploy import supervised
 from wakelog.actors.deploy.deployment import make_deployment
 from wakelog.actors.deploy.group import actors_count
 from wakelog.actors.deploy.local import LocalDeployment
-from wakelog.actors.deploy.own_keys import OWN_KEYS, OWN_PREFIX
 from wakelog.actors.deploy.plan import Plan, UpOptions
 from wakelog.actors.deploy.planning import make_plan
 from wakelog.actors.deploy.supervised import RayDeployment, spread_plan
+from wakelog.actors.deploy.up_keys import UP_KEYS, UP_PREFIX
 from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.ray.options import ANYWHERE, TARGETS, Placement, actor_name
 from wakelog.actors.services.table import SERVICES
@@ -108,8 +108,8 @@ def test_each_actor_of_each_broker_has_a_name_of_its_own() -> None:
     assert actors_count([plain] * 2, 3) - actors_count([plain] * 2) == 6
 
 
-@pytest.mark.parametrize("key", OWN_KEYS)
+@pytest.mark.parametrize("key", UP_KEYS)
 def test_a_key_may_be_given_with_its_default(key: str) -> None:
-    default = OWN_KEYS[key].default
-    assert key.startswith(OWN_PREFIX)
+    default = UP_KEYS[key].default
+    assert key.startswith(UP_PREFIX)
     assert make_plan(UpOptions(settings=(f"{key}={default}",))) == make_plan(UpOptions())

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from wakelog.actors.deploy.process_activity import Sample, activity, take_sample
+from wakelog.actors.deploy.process_activity import Sample, activity, read_sample
 
 pytestmark = pytest.mark.process
 
@@ -36,7 +36,7 @@ def test_what_two_samples_say(after: Sample, doing: str | None) -> None:
 def test_a_process_that_is_gone_has_no_sample() -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         process.wait()
-    assert take_sample(process.pid) is None
+    assert read_sample(process.pid) is None
 
 
 def wait_for(done: Callable[[], bool]) -> None:
@@ -49,11 +49,11 @@ def wait_for(done: Callable[[], bool]) -> None:
 def test_a_stopped_process_is_seen_as_one_and_a_busy_one_computes() -> None:
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as process:
         try:
-            first = take_sample(process.pid)
+            first = read_sample(process.pid)
             assert first is not None
 
             def does(what: str) -> bool:
-                now = take_sample(process.pid)
+                now = read_sample(process.pid)
                 return now is not None and (activity(first, now) or "").startswith(what)
 
             wait_for(lambda: does("computing"))

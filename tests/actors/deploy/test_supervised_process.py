@@ -48,7 +48,7 @@ def process_of(process_id: int, *, node_id: str, actor: Actor | None = None) -> 
     make = partial(FakeHandle, actor or Actor(process_id))
     found = SupervisedProcess(BROKER, make, "broker-a")
     found.node_id = node_id
-    found.note_answer(process_id)
+    found.on_answer(process_id)
     return found
 
 

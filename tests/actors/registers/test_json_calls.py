@@ -1,4 +1,4 @@
-"""Members that do not answer, answer nonsense, or answer without an end."""
+"""Endpoints that do not answer, answer nonsense, or answer without an end."""
 
 import contextlib
 import json
@@ -13,7 +13,7 @@ from unittest import mock
 import pytest
 
 from wakelog.actors.registers import json_calls
-from wakelog.actors.registers.json_calls import MEMBERS_MAX, Members, trusting
+from wakelog.actors.registers.json_calls import MEMBERS_MAX, Endpoints, trusting
 from wakelog.actors.registers.register import AnswerLost, RegisterRefused, RegisterUnreachable
 
 pytestmark = pytest.mark.process
@@ -63,7 +63,7 @@ BAD = [
 @pytest.mark.parametrize("bad", BAD)
 def test_a_read_goes_to_the_next_member_and_stays_there(bad: bytes) -> None:
     with member(bad) as (first, asked), member(GOOD) as (second, _):
-        members = Members([first, second])
+        members = Endpoints([first, second])
         for _ in range(3):
             answer = members.ask("GET", "/")
             assert (answer.status, answer.body, answer.member) == (200, {"it": "is"}, second)
@@ -73,7 +73,7 @@ def test_a_read_goes_to_the_next_member_and_stays_there(bad: bytes) -> None:
 @pytest.mark.parametrize("bad", BAD[:4])
 def test_a_change_that_may_have_arrived_is_not_made_twice(bad: bytes) -> None:
     with member(bad) as (first, asked), member(GOOD) as (second, others):
-        members = Members([first, second])
+        members = Endpoints([first, second])
         with pytest.raises(AnswerLost, match=first):
             members.change("POST", "/", {})
         assert (len(asked), len(others)) == (1, 0)
@@ -82,19 +82,19 @@ def test_a_change_that_may_have_arrived_is_not_made_twice(bad: bytes) -> None:
 
 def test_an_error_is_the_answer_of_a_change() -> None:
     with member(answer_of({"message": "timed out"}, "503 Service Unavailable")) as (first, _):
-        answer = Members([first]).change("POST", "/", {})
+        answer = Endpoints([first]).change("POST", "/", {})
         assert (answer.status, answer.remark) == (503, "timed out")
     page = b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 6\r\n\r\n<html>"
     with member(page) as (first, _):
-        assert Members([first]).change("POST", "/", {}).remark == "<html>"
+        assert Endpoints([first]).change("POST", "/", {}).remark == "<html>"
 
 
 def test_no_member_listens(unused_address: str) -> None:
     with member(GOOD) as (second, _):
-        assert Members([unused_address, second]).change("POST", "/", {}).member == second
+        assert Endpoints([unused_address, second]).change("POST", "/", {}).member == second
     for call in ("ask", "change"):
         with pytest.raises(RegisterUnreachable, match=unused_address) as error:
-            getattr(Members([unused_address]), call)("POST", "/", {})
+            getattr(Endpoints([unused_address]), call)("POST", "/", {})
         assert "majority" in error.value.remedy
 
 
@@ -107,7 +107,7 @@ def unused_address() -> str:
 def test_a_silent_member_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_calls, "CALL_SECONDS_MAX", 0.05)
     with member(b"", is_silent=True) as (first, _), member(GOOD) as (second, _):
-        members = Members([first, second])
+        members = Endpoints([first, second])
         with pytest.raises(AnswerLost, match="timed out"):
             members.change("POST", "/", {})
         assert members.ask("GET", "/").member == second
@@ -119,14 +119,14 @@ def test_an_answer_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -
         member(answer_of({"long": "x" * 200})) as (first, _),
         pytest.raises(RegisterUnreachable, match="more than 100 bytes"),
     ):
-        Members([first]).ask("GET", "/")
+        Endpoints([first]).ask("GET", "/")
 
 
 def test_a_stream_ends_early_with_its_member_and_the_next_one_is_asked() -> None:
     two = b'HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{"n": 1}\n{"n": 2}\n'
     for rest, seen in ((b"", 2), (b"nonsense\n", 2)):
         with member(two + rest) as (first, asked), member(GOOD) as (second, _):
-            members = Members([first, second])
+            members = Endpoints([first, second])
             with members.stream("GET", "/", 60.0) as lines:
                 assert [line["n"] for line in lines] == list(range(1, seen + 1))
                 assert not lines.is_over and lines.has_failed == bool(rest)
@@ -135,7 +135,7 @@ def test_a_stream_ends_early_with_its_member_and_the_next_one_is_asked() -> None
 
 
 def test_a_stream_without_a_member_has_no_line(unused_address: str) -> None:
-    with Members([unused_address]).stream("GET", "/", 60.0) as lines:
+    with Endpoints([unused_address]).stream("GET", "/", 60.0) as lines:
         assert list(lines) == []
 
 
@@ -145,7 +145,7 @@ def test_a_stream_that_cannot_be_asked_for_closes_its_connection() -> None:
         member(GOOD) as (first, _),
         mock.patch.object(HTTPConnection, "request", side_effect=BrokenPipeError),
         mock.patch.object(HTTPConnection, "close", autospec=True, side_effect=really) as close,
-        Members([first]).stream("GET", "/", 60.0) as lines,
+        Endpoints([first]).stream("GET", "/", 60.0) as lines,
     ):
         assert list(lines) == [] and close.call_count == 1
 
@@ -155,18 +155,18 @@ def test_a_stream_that_cannot_be_asked_for_closes_its_connection() -> None:
 )
 def test_a_host_that_cannot_be_one_is_refused(host: str) -> None:
     with pytest.raises(RegisterRefused, match="is no HOST:PORT"):
-        Members([f"{host}:2379"])
+        Endpoints([f"{host}:2379"])
 
 
 @pytest.mark.parametrize("host", ["etcd-0.etcd", "a_b", "10.0.0.1", "[::1]", "[fe80::1%eth0]", "ä"])
 def test_hosts_that_can_be_one(host: str) -> None:
-    Members([f"{host}:2379"])
+    Endpoints([f"{host}:2379"])
 
 
 @pytest.mark.parametrize("addresses", [[], ["a:1"] * 2, [f"a:{n + 1}" for n in range(17)]])
 def test_too_few_or_too_many_members(addresses: list[str]) -> None:
     with pytest.raises(RegisterRefused) as error:
-        Members(addresses)
+        Endpoints(addresses)
     assert str(MEMBERS_MAX) in error.value.remedy
 
 

@@ -96,7 +96,7 @@ class Harness:
     def put(self, body: bytes) -> int:
         self.log.append(draft(body), 1)
         end = self.log.write_pending()
-        self.client.note_appended(end)
+        self.client.on_appended(end)
         return end
 
     async def wait_committed(self, end: int) -> None:

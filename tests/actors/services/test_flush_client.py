@@ -88,7 +88,7 @@ class Harness:
         await stop_clients(context, self.client)
 
     def append(self, end: int) -> None:
-        self.client.note_appended(appended=end, committed=end, stored_ms=1)
+        self.client.on_appended(appended=end, committed=end, stored_ms=1)
 
     async def sync(self, end: int) -> None:
         """Append up to `end`, ask for a sync, and return when it is reported."""
@@ -179,7 +179,7 @@ async def test_a_segment_is_not_let_go_while_it_is_synced(harness: Harness) -> N
         harness.append(SEGMENT_BYTES + 10)
         harness.client.request_sync()
         await held.wait_begun(1)
-        harness.client.note_reached(SEGMENT_BYTES)
+        harness.client.on_reached(SEGMENT_BYTES)
         harness.add_segment(2 * SEGMENT_BYTES)
         harness.append(2 * SEGMENT_BYTES + 10)
         harness.client.request_sync()
@@ -219,7 +219,7 @@ async def test_a_failed_sync_is_reported_once_and_ends_all_flushing(
         harness.client.request_sync()
         for _ in range(20):
             await asyncio.sleep(0)
-        harness.client.note_reached(200)  # a notification that comes late
+        harness.client.on_reached(200)  # a notification that comes late
         assert harness.events.flushed_to == 0
 
 
@@ -398,8 +398,8 @@ async def test_a_timed_flush_whose_notification_is_lost_is_noticed_and_not_repea
 @on_loop
 async def test_a_store_time_that_falls_is_not_stored(short_path: Path) -> None:
     async with NotifiedHarness(short_path).running() as harness:
-        harness.client.note_appended(appended=10, committed=10, stored_ms=50)
-        harness.client.note_appended(appended=20, committed=20, stored_ms=40)
+        harness.client.on_appended(appended=10, committed=10, stored_ms=50)
+        harness.client.on_appended(appended=20, committed=20, stored_ms=40)
         assert harness.watermark(SharedWatermark.STORED_MS) == 50
 
 

@@ -164,9 +164,9 @@ async def client_of(
     await client.stop()
 
 
-def note_dispatched(client: ScheduleClient, dispatched: int) -> None:
+def on_dispatched(client: ScheduleClient, dispatched: int) -> None:
     client.broker.store.set_dispatched(dispatched)
-    client.note_dispatched()
+    client.on_dispatched()
 
 
 @on_loop
@@ -199,9 +199,9 @@ async def test_queues_that_grow_are_asked_about_now_and_then() -> None:
     schedule, events = FakeSchedule(0), Events()
     async with client_of(schedule, events) as client:
         client.grown_seconds = 0.01
-        client.note_delayed(1000)
+        client.on_delayed(1000)
         for dispatched in range(1, 1001):
-            note_dispatched(client, dispatched)
+            on_dispatched(client, dispatched)
         while not any(arguments[2] == 1000 for arguments in schedule.called("take_due")):
             await asyncio.sleep(0.001)
         assert len(schedule.called("take_due")) <= 3
@@ -232,9 +232,9 @@ async def test_queues_that_hold_no_other_delayed_message_are_not_checked(
     async with client_of(schedule, events) as client:
         while len(schedule.called("take_due")) < 1:
             await asyncio.sleep(0)
-        client.note_delayed(parked_end)
+        client.on_delayed(parked_end)
         for dispatched in (200, 300):
-            note_dispatched(client, dispatched)
+            on_dispatched(client, dispatched)
             await asyncio.sleep(0.01)
         assert [arguments[2] for arguments in schedule.called("take_due")[1:]] == asked_at
 
@@ -261,7 +261,7 @@ async def test_a_clock_that_is_set_has_schedule_asked_again(
 async def test_a_slave_delivers_nothing() -> None:
     schedule, events = FakeSchedule(5), Events()
     async with client_of(schedule, events, brokerRole="SLAVE", brokerId=1) as client:
-        note_dispatched(client, 100)
+        on_dispatched(client, 100)
         for _ in range(20):
             await asyncio.sleep(0)
         assert schedule.called("take_due") == []

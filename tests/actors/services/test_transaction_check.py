@@ -131,11 +131,11 @@ def test_op_messages_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     check = make_service(TransactionCheckService, plan)
     read: list[int] = []
 
-    def note_read(record: MessageRecord) -> OpMessage:
+    def on_read(record: MessageRecord) -> OpMessage:
         read.append(record.queue_offset)
         return op_message(record)
 
-    monkeypatch.setattr(transaction_check, "op_message", note_read)
+    monkeypatch.setattr(transaction_check, "op_message", on_read)
     monkeypatch.setattr(transaction_check, "OPS_MAX", 130)
     with open_plan_store(plan) as store:
         reput.attach(known_of(store))

@@ -142,7 +142,7 @@ class Side:
     def closed(self, connection: Connection, reason: CloseReason, detail: str) -> None:
         self.turn.channel_closed(connection)
 
-    def note_held(self, size_bytes: int) -> None:
+    def on_held(self, size_bytes: int) -> None:
         pass
 
     def receive(self, chunks: Sequence[bytes], *, in_time: bool) -> dict[str, Any]:

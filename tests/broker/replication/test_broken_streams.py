@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
-from wakelog.broker.replication.following import (
-    Following,
-    FollowingEnded,
-    FollowingSettings,
+from wakelog.broker.replication.ha_client_state import (
+    FetchEnded,
+    HaClientSettings,
+    HaClientState,
     MasterLog,
 )
 from wakelog.broker.replication.shipping import LogRange, Shipping, ShippingSettings
@@ -68,8 +68,8 @@ def test_no_stream_brings_bytes_out_of_order(seeds: range) -> None:
         chance = Random(seed)
         end = chance.randrange(2 * SEGMENT)
         overlap = chance.randbytes(min(end, chance.randrange(300)))
-        core = Following(
-            FollowingSettings(),
+        core = HaClientState(
+            HaClientSettings(),
             MasterLog(0, end + SEGMENT, SEGMENT),
             own_end=end,
             overlap=overlap,
@@ -93,12 +93,12 @@ def test_no_stream_brings_bytes_out_of_order(seeds: range) -> None:
                     <= FRAME_BYTES_MAX + SEGMENT
                 )
                 stream = stream[size:]
-        except FollowingEnded as ended:
+        except FetchEnded as ended:
             assert str(ended)
             ended_count += 1
         else:
             assert core.end == appended, seed
-            highest = core.next_report(1 << 60, NOW_MS + FollowingSettings().heartbeat_ms)
+            highest = core.next_report(1 << 60, NOW_MS + HaClientSettings().heartbeat_ms)
             received_end = begin + core.received_bytes
             assert highest is not None and REPORT.unpack(highest)[0] <= received_end, seed
     assert len(seeds) // 4 < ended_count < len(seeds)

@@ -50,7 +50,7 @@ class Node:
             confirmed=confirmed,
         )
 
-    def settle(self) -> int:
+    def freeze(self) -> int:
         """Return the log's end."""
         return self.end
 
@@ -68,16 +68,16 @@ class Node:
 
     def read(self, state: GroupState | None, version: str) -> list[object]:
         """Let a read be asked for and answered, and return what is to be done then."""
-        self.election.note_changed()
+        self.election.on_changed()
         (action,) = self.tick()
         assert isinstance(action, ReadRegister)
-        self.election.note_read(action.call, VersionedState(state, version), self.now_ms)
+        self.election.on_read(action.call, VersionedState(state, version), self.now_ms)
         return [*self.take(), *self.tick()]
 
     def replaced(self, action: object, version: str | None) -> list[object]:
         """Answer a proposal."""
         assert isinstance(action, ReplaceState)
-        self.election.note_replaced(action.call, version, self.now_ms)
+        self.election.on_replaced(action.call, version, self.now_ms)
         return self.take()
 
 
@@ -126,10 +126,10 @@ def test_a_master_goes_on_while_the_register_has_lost_the_group_and_all_follow()
     assert election.in_sync is not None
     node.read(None, "")
     for _ in range(9):
-        election.in_sync.note_ack(2, 0, node.now_ms, is_seeding=False)
+        election.in_sync.on_ack(2, 0, node.now_ms, is_seeding=False)
         for action in node.tick(1_000):
             assert isinstance(action, ReadRegister)
-            election.note_read(action.call, VersionedState(None, ""), node.now_ms)
+            election.on_read(action.call, VersionedState(None, ""), node.now_ms)
     assert election.takes_sends and "--accept-loss" in election.refusal
     assert node.read(state_of(1, {1, 2}, epoch=5), "10") == [] and election.refusal == ""
     node.read(None, "")
@@ -153,7 +153,7 @@ def test_what_was_confirmed_is_forgotten_once_loss_is_accepted(
     node.read(replace(state_of(1, {1}, epoch=6), loss_epoch=5), "11")
     expected = 0 if is_forgotten or has_read else 20
     assert node.election.reported_confirmed == expected
-    node.election.note_frame(30, 30, 25, node.now_ms)
+    node.election.on_frame(30, 30, 25, node.now_ms)
     node.read(replace(state_of(1, {1}, epoch=6, renewed=3), loss_epoch=5), "12")
     assert node.election.reported_confirmed == 25
 
@@ -166,7 +166,7 @@ def test_a_follower_asks_for_no_epoch_while_the_register_has_lost_the_group() ->
     for _ in range(20):
         for action in node.tick(1_000):
             assert isinstance(action, ReadRegister)
-            node.election.note_read(action.call, VersionedState(None, ""), node.now_ms)
+            node.election.on_read(action.call, VersionedState(None, ""), node.now_ms)
     assert (node.election.leader, node.epochs.promise) == (1, promise)
     (proposal,) = node.read(state_of(1, {1, 2}), "9")
     assert isinstance(proposal, ReplaceState) and proposal.state.master == 2
@@ -184,7 +184,7 @@ def test_the_older_of_two_brokers_with_one_number_takes_no_part(leads: bool) -> 
     for _ in range(20):
         for action in node.tick(1_000):
             assert isinstance(action, ReadRegister)
-            node.election.note_read(action.call, VersionedState(other, "12"), node.now_ms)
+            node.election.on_read(action.call, VersionedState(other, "12"), node.now_ms)
     assert (node.election.role, node.election.leader) == (Role.FOLLOWER, 0)
 
 
@@ -237,8 +237,8 @@ def test_a_lost_answer_is_found_by_a_read() -> None:
     assert isinstance(proposal, ReplaceState)
     (read,) = node.tick(SETTINGS.call_ms_max + 1)
     assert isinstance(read, ReadRegister)
-    node.election.note_replaced(proposal.call, None, node.now_ms)  # too late to count
-    node.election.note_read(read.call, VersionedState(proposal.state, "10"), node.now_ms)
+    node.election.on_replaced(proposal.call, None, node.now_ms)  # too late to count
+    node.election.on_read(read.call, VersionedState(proposal.state, "10"), node.now_ms)
     assert node.take() == [TakeRole(5, 0)]
 
 
@@ -248,14 +248,14 @@ def test_an_undecided_proposal_is_made_again_and_no_other() -> None:
     assert isinstance(proposal, ReplaceState)
     (read,) = node.tick(SETTINGS.call_ms_max + 1)
     assert isinstance(read, ReadRegister)
-    node.election.note_read(read.call, VersionedState(state_of(1, {1, 2}), "9"), node.now_ms)
+    node.election.on_read(read.call, VersionedState(state_of(1, {1, 2}), "9"), node.now_ms)
     assert node.election.leader == 0
     (again,) = node.tick()
     assert isinstance(again, ReplaceState)
     assert (again.state, again.version) == (proposal.state, proposal.version)
     (read,) = [*node.replaced(again, None), *node.tick()]
     assert isinstance(read, ReadRegister)
-    node.election.note_read(read.call, VersionedState(state_of(2, {2}, 6), "10"), node.now_ms)
+    node.election.on_read(read.call, VersionedState(state_of(2, {2}, 6), "10"), node.now_ms)
     assert node.election.role is Role.FOLLOWER and node.election.leader == 2
 
 
@@ -278,7 +278,7 @@ def test_a_master_that_all_acknowledge_goes_on_without_the_register() -> None:
     for _ in range(20):
         node.tick(1_000)
         assert node.election.in_sync is not None
-        node.election.in_sync.note_ack(2, 0, node.now_ms, is_seeding=False)
+        node.election.in_sync.on_ack(2, 0, node.now_ms, is_seeding=False)
     assert node.election.role is Role.MASTER
     alone = led(Node(), {1})
     for _ in range(20):
@@ -288,7 +288,7 @@ def test_a_master_that_all_acknowledge_goes_on_without_the_register() -> None:
 
 def test_a_master_that_meets_a_higher_promise_takes_an_epoch_above_it() -> None:
     node = led(Node(), {1})
-    node.election.note_promise(8)
+    node.election.on_promise(8)
     (proposal,) = node.tick()
     assert isinstance(proposal, ReplaceState) and proposal.state.epoch == 9
     assert node.election.role is Role.MASTER, "it goes on meanwhile"
@@ -299,7 +299,7 @@ def test_a_master_that_meets_a_higher_promise_takes_an_epoch_above_it() -> None:
 def test_a_master_takes_a_follower_into_the_set() -> None:
     node = led(Node(), {1})
     assert node.election.in_sync is not None
-    node.election.in_sync.note_ack(2, 0, 0, is_seeding=False)
+    node.election.in_sync.on_ack(2, 0, 0, is_seeding=False)
     (proposal,) = node.tick()
     assert isinstance(proposal, ReplaceState) and proposal.state.in_sync == {1, 2}
     assert node.election.in_sync.counted == {1, 2} and node.election.in_sync.members == {1}
@@ -313,7 +313,7 @@ def test_a_follower_that_the_register_does_not_know_yet_is_not_taken_in() -> Non
     assert node.election.in_sync is not None and state is not None
     alone = replace(state, replicas={1: ADDRESSES[1]}, renewed=state.renewed + 1)
     node.read(alone, "11")
-    node.election.in_sync.note_ack(2, 0, 0, is_seeding=False)
+    node.election.in_sync.on_ack(2, 0, 0, is_seeding=False)
     assert node.tick() == []
 
 
@@ -321,7 +321,7 @@ def test_a_failed_call_is_made_again_after_a_pause() -> None:
     node = Node()
     (read,) = node.tick()
     assert isinstance(read, ReadRegister)
-    node.election.note_no_answer(read.call, node.now_ms)
+    node.election.on_no_answer(read.call, node.now_ms)
     assert node.tick() == []
     (again,) = node.tick(301)
     assert isinstance(again, ReadRegister) and again.call != read.call
@@ -333,9 +333,9 @@ def test_a_master_hands_over_once_all_have_its_log() -> None:
     assert not node.election.hand_over(1, 0) and not node.election.hand_over(3, 0)
     assert node.election.hand_over(2, 0) and not node.election.takes_sends
     assert node.election.in_sync is not None
-    node.election.in_sync.note_ack(2, 69, 0, is_seeding=False)
+    node.election.in_sync.on_ack(2, 69, 0, is_seeding=False)
     assert node.tick() == []
-    node.election.in_sync.note_ack(2, 70, 0, is_seeding=False)
+    node.election.in_sync.on_ack(2, 70, 0, is_seeding=False)
     (proposal,) = node.tick()
     assert isinstance(proposal, ReplaceState)
     assert (proposal.state.epoch, proposal.state.master) == (6, 2)
@@ -351,7 +351,7 @@ def test_a_successor_that_does_not_catch_up_is_given_up() -> None:
     assert node.election.in_sync is not None
     node.election.hand_over(2, node.now_ms)
     for _ in range(6):
-        node.election.in_sync.note_ack(2, 0, node.now_ms, is_seeding=False)
+        node.election.in_sync.on_ack(2, 0, node.now_ms, is_seeding=False)
         for action in node.tick(1_000):
             if isinstance(action, ReplaceState):
                 assert action.state.master == 1
@@ -361,7 +361,7 @@ def test_a_successor_that_does_not_catch_up_is_given_up() -> None:
 
 def test_a_master_whose_disk_fails_steps_down_before_its_next_epoch() -> None:
     node = led(Node(), {1})
-    node.election.note_promise(8)
+    node.election.on_promise(8)
     (proposal,) = node.tick()
     file = node.epochs._file
     assert isinstance(file, SlotFileModel)

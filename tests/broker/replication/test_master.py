@@ -3,7 +3,7 @@
 import pytest
 
 from wakelog.broker.config import BrokerConfig
-from wakelog.broker.replication.following import MasterLog
+from wakelog.broker.replication.ha_client_state import MasterLog
 from wakelog.broker.replication.master import MasterAddress, read_facts
 from wakelog.protocol.bodies import KVTable, encode_body
 from wakelog.protocol.errors import RemoteProtocolError

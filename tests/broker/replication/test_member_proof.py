@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 from msgspec.structs import replace
 
-from wakelog.broker.replication.following import FollowingEnded
+from wakelog.broker.replication.ha_client_state import FetchEnded
 from wakelog.broker.replication.member_proof import (
     NONCE_BYTES,
     FollowerProof,
@@ -65,7 +65,7 @@ def test_a_follower_whose_account_has_gone_says_so() -> None:
     master, follower = ends(ACCOUNT, ProofAccount("replica-key", None))
     asked = master.take(follower.hello)
     assert asked is not None
-    with pytest.raises(FollowingEnded, match="follower's files have no account replica-key"):
+    with pytest.raises(FetchEnded, match="follower's files have no account replica-key"):
         follower.take(asked)
 
 
@@ -75,7 +75,7 @@ def test_a_follower_with_another_secret_is_refused(other: str) -> None:
     master, follower = ends(ACCOUNT, ACCOUNT)
     asked = master.take(follower.hello)
     assert asked is not None
-    with pytest.raises(FollowingEnded, match="master does not prove"):
+    with pytest.raises(FetchEnded, match="master does not prove"):
         impostor.take(asked)
     for proof in (b"", bytes(32), asked.proof):  # nothing, a guess, the master's own
         master = MasterProof(ACCOUNT, NONCES[0])
@@ -103,13 +103,13 @@ def test_a_recorded_proof_fits_no_other_connection() -> None:
     assert later.take(proved) is not None  # it is asked like any other
     assert "does not know" in refusal(later.take(proved))
     again = FollowerProof(ACCOUNT, b"g" * NONCE_BYTES, HELLO)
-    with pytest.raises(FollowingEnded, match="does not prove"):
+    with pytest.raises(FetchEnded, match="does not prove"):
         again.take(asked)
 
 
 @pytest.mark.parametrize(("nonce", "proof"), list(product([b"", b"m" * 5], [b"", bytes(32)])))
 def test_a_master_without_a_proof_is_not_followed(nonce: bytes, proof: bytes) -> None:
     _, follower = ends(ACCOUNT, ACCOUNT)
-    with pytest.raises(FollowingEnded, match="does not prove"):
+    with pytest.raises(FetchEnded, match="does not prove"):
         follower.take(Answer("", 5, nonce=nonce, proof=proof))
     assert follower.take(Answer("another log", 5)) is None  # a refusal is no word to believe

@@ -19,7 +19,7 @@ def attach(**changes: object) -> tuple[MemberShipping, Answer]:
     """Say hello with changes."""
     fields = {name: getattr(HELLO, name) for name in HELLO.__struct_fields__} | changes
     core = MemberShipping(12, 0)
-    return core, core.take_hello(Hello(**fields), VIEW, lambda begin, end: begin * 1000 + end, 0)
+    return core, core.answer_hello(Hello(**fields), VIEW, lambda begin, end: begin * 1000 + end, 0)
 
 
 def test_a_follower_is_sent_what_follows_the_common_point() -> None:
@@ -27,7 +27,7 @@ def test_a_follower_is_sent_what_follows_the_common_point() -> None:
     assert (answer.refusal, answer.epoch, answer.common) == ("", 3, 20)
     assert (answer.checksum, answer.lines) == (20, VIEW.lines)
     assert core.next_head(VIEW, 0, 0) is None, "nothing before it has cut its log"
-    core.take_ack(Ack(3, 20, is_seeding=False), 0)
+    core.on_ack(Ack(3, 20, is_seeding=False), 0)
     heads = [core.next_head(VIEW, 7, 0) for _ in range(4)]
     assert [(head.offset, head.size_bytes) for head in heads if head] == [
         (20, 12),
@@ -39,7 +39,7 @@ def test_a_follower_is_sent_what_follows_the_common_point() -> None:
 
 def test_a_frame_has_bytes_of_one_epoch() -> None:
     core, _ = attach(end=15)
-    core.take_ack(Ack(3, 15, is_seeding=False), 0)
+    core.on_ack(Ack(3, 15, is_seeding=False), 0)
     head = core.next_head(VIEW, 0, 0)
     assert head is not None and (head.offset, head.size_bytes, head.epoch) == (15, 5, 1)
     head = core.next_head(VIEW, 0, 0)
@@ -65,7 +65,7 @@ def test_a_frame_has_bytes_of_one_epoch() -> None:
 def test_a_follower_that_does_not_fit_gets_nothing(changes: dict[str, object], cause: str) -> None:
     core, answer = attach(**changes)
     assert cause in answer.refusal == core.refusal
-    core.take_ack(Ack(3, 0, is_seeding=False), 0)
+    core.on_ack(Ack(3, 0, is_seeding=False), 0)
     assert core.acked is None and core.next_head(VIEW, 0, 9_999) is None
     assert core.met_promise == (4 if changes.get("promise") == 4 else 0)
     assert len(encode_hello(answer)) < BODY_BYTES_MAX
@@ -79,29 +79,29 @@ def test_an_empty_log_begins_where_the_masters_does() -> None:
 @pytest.mark.parametrize("ack", [(2, 20), (4, 20), (3, 21), (3, -1)])
 def test_a_false_acknowledgement_ends_it(ack: tuple[int, int]) -> None:
     core, _ = attach()
-    core.take_ack(Ack(*ack, is_seeding=False), 0)
+    core.on_ack(Ack(*ack, is_seeding=False), 0)
     assert core.acked is None and core.why_over(0)
 
 
 def test_an_acknowledgement_does_not_fall() -> None:
     core, _ = attach()
-    core.take_ack(Ack(3, 20, is_seeding=False), 0)
+    core.on_ack(Ack(3, 20, is_seeding=False), 0)
     core.next_head(VIEW, 0, 0)
-    core.take_ack(Ack(3, 30, is_seeding=False), 0)
+    core.on_ack(Ack(3, 30, is_seeding=False), 0)
     assert core.acked == 30
-    core.take_ack(Ack(3, 29, is_seeding=False), 0)
+    core.on_ack(Ack(3, 29, is_seeding=False), 0)
     assert core.acked is None
 
 
 def test_nothing_counts_before_the_hello() -> None:
     core = MemberShipping(12, 0)
-    core.take_ack(Ack(3, 0, is_seeding=False), 0)
+    core.on_ack(Ack(3, 0, is_seeding=False), 0)
     assert core.acked is None and core.refusal
 
 
 def test_a_heartbeat_is_due_and_has_what_is_confirmed() -> None:
     core, _ = attach()
-    core.take_ack(Ack(3, 20, is_seeding=False), 0)
+    core.on_ack(Ack(3, 20, is_seeding=False), 0)
     while core.next_head(VIEW, 0, 0):
         pass
     head = core.next_head(VIEW, 9, 0)
@@ -119,6 +119,6 @@ def test_a_silent_follower_is_given_up() -> None:
 
 def test_bytes_that_were_removed_end_it() -> None:
     core, _ = attach()
-    core.take_ack(Ack(3, 20, is_seeding=False), 0)
+    core.on_ack(Ack(3, 20, is_seeding=False), 0)
     assert core.next_head(VIEW._replace(begin=32), 0, 0) is None
     assert "removed" in core.why_over(0)

@@ -69,7 +69,7 @@ def test_a_slave_follows_the_deletions_that_its_log_has_reached(slave: Harness) 
     body = b'{"topicConfigTable":{},"wakelogDeletedEnds":{"T":900,"U":1000}}'
     assert sync.deletions(body, 899) == {}
     assert sync.deletions(body, 999) == {"T": 900}
-    sync.note_followed({"T": 900})
+    sync.on_followed({"T": 900})
     assert sync.deletions(body, 1000) == {"U": 1000}
     later = b'{"topicConfigTable":{},"wakelogDeletedEnds":{"T":950}}'
     assert sync.deletions(later, 1000) == {"T": 950}

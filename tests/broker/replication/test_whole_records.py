@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from tests.broker.replication.test_following import content, empty_log, fill
+from tests.broker.replication.test_ha_client_state import content, empty_log, fill
 from tests.fakes.logs import SEGMENT_BYTES
 from wakelog.broker.replication.whole_records import WholeRecords
 

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from tests.cli.cluster.conftest import CommandLine
-from wakelog.actors.deploy.own_keys import OWN_KEYS
+from wakelog.actors.deploy.up_keys import UP_KEYS
 from wakelog.actors.errors import DeploymentFailed, NotPossible
 from wakelog.broker.config_file import OBEYED_KEYS
 from wakelog.cli.cluster import config_check
@@ -55,7 +55,7 @@ def test_keys_are_honoured_ignored_or_refused() -> None:
     assert "a whole number" in found["fileReservedTime"].why
 
 
-@pytest.mark.parametrize("key", sorted({*OBEYED_KEYS, *OWN_KEYS} - TAKE_ANY_TEXT))
+@pytest.mark.parametrize("key", sorted({*OBEYED_KEYS, *UP_KEYS} - TAKE_ANY_TEXT))
 def test_what_no_service_could_work_with_is_refused_for_every_key(key: str) -> None:
     """A value that is judged only inside a service is honoured here, and never obeyed."""
     rows = {row.key: row for row in check_keys({key: "no, such ://value"})}

@@ -13,9 +13,9 @@ from wakelog.actors.errors import DeploymentFailed
 from wakelog.cli.cluster import doctor, findings, status
 from wakelog.cli.failures import with_options
 from wakelog.cli.output import Output
-from wakelog.console.findings import SERVER_JUDGES, find, wrong
+from wakelog.console.cluster_reading import ClusterReading
+from wakelog.console.findings import SERVER_RULE_CHECKS, find, wrong
 from wakelog.console.rules import OK, PROBLEM, RULES, WARNING
-from wakelog.console.snapshot import Snapshot
 from wakelog.protocol.bodies import ConsumerRunningInfo
 from wakelog.testing import EmbeddedBroker
 
@@ -25,7 +25,7 @@ KEYS = ["verdict", "rule", "about", "found", "remedy", "since"]
 class Operator:
     """Stands for an Admin: members answer as they did in a reading."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: ClusterReading) -> None:
         self._snapshot = snapshot
 
     async def running_info(self, group: str, client_id: str) -> ConsumerRunningInfo:
@@ -47,7 +47,7 @@ def said(
     *before, last = copy.deepcopy(snapshots)
     module, command = COMMANDS[name]
 
-    async def read(*_: object, **__: object) -> Snapshot:
+    async def read(*_: object, **__: object) -> ClusterReading:
         return last
 
     monkeypatch.setattr(module, "read_snapshot", read)
@@ -69,7 +69,7 @@ def said(
     return lines, values, asyncio.run(run())
 
 
-async def _group_in(found: Snapshot, name: str) -> Any:
+async def _group_in(found: ClusterReading, name: str) -> Any:
     return found.groups.setdefault(name, group(clients=0))
 
 
@@ -80,7 +80,7 @@ def test_every_command_says_a_rule_in_the_same_words(
 ) -> None:
     history = history_of(CASES[rule].fires)
     [expected] = [each for each in find(history) if each.rule == rule]
-    is_of_servers = any(x.rule == rule for x in wrong(history, SERVER_JUDGES))
+    is_of_servers = any(x.rule == rule for x in wrong(history, SERVER_RULE_CHECKS))
     lines, values, failed = said(command, CASES[rule].fires, monkeypatch)
     if command == "status" and not is_of_servers:
         assert not any(each.get("rule") == rule for each in values)

@@ -44,7 +44,7 @@ def test_what_was_right_is_taken_back() -> None:
     attempts, here = Attempts(), Attempt("ops", "10.0.0.7")
     for _ in range(ACCOUNT_FAILURES_MAX + 1):
         assert attempts.begin(here, 0) == 0
-        attempts.take_back(here, 0)
+        attempts.forget(here, 0)
     assert attempts.size == 0
 
 

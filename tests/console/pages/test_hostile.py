@@ -13,9 +13,9 @@ from wakelog.client.sync import Producer
 from wakelog.console import reader as reader_module
 from wakelog.console.accounts import Role
 from wakelog.console.actions.table import ACTIONS
+from wakelog.console.cluster_reading import ClusterReading, GroupReading, read_snapshot
 from wakelog.console.pages.app import PAGES
 from wakelog.console.pages.site import make_templates
-from wakelog.console.snapshot import GroupReading, Snapshot, read_snapshot
 from wakelog.console.views.messages import CELL_LENGTH_MAX
 from wakelog.protocol.bodies import Connection, ConsumerConnection, SubscriptionGroupConfig
 from wakelog.protocol.names import TRACE_TOPIC
@@ -143,7 +143,9 @@ def test_names_that_clients_choose_are_text_on_every_page(
 ) -> None:
     name = f"{SCRIPT}{HIDDEN}?#&{more}"
 
-    async def read(admin: Admin, now_ms: int, before: Snapshot | None = None) -> Snapshot:
+    async def read(
+        admin: Admin, now_ms: int, before: ClusterReading | None = None
+    ) -> ClusterReading:
         found = await read_snapshot(admin, now_ms, before)
         config = SubscriptionGroupConfig(name)
         group = found.groups[name] = GroupReading([config])

@@ -10,7 +10,7 @@ from tests.console.site import Browser, Serving, console_of
 from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError
 from wakelog.client.sync import Producer
-from wakelog.console.snapshot import BrokerReading, Snapshot
+from wakelog.console.cluster_reading import BrokerReading, ClusterReading
 from wakelog.protocol.bodies import TopicConfig
 from wakelog.testing.embedded_broker import EmbeddedBroker
 
@@ -129,8 +129,8 @@ def test_no_list_is_said_to_be_empty_while_a_broker_has_not_answered(
     failure = ClientError("broker-a does not answer within 3 s", "See whether it runs")
     broker = BrokerReading("c", "a", 0, "a:1", failure=failure if is_away else None)
 
-    async def read(_: Admin, now_ms: int, before: Snapshot) -> Snapshot:
-        return Snapshot(now_ms, brokers=[broker])
+    async def read(_: Admin, now_ms: int, before: ClusterReading) -> ClusterReading:
+        return ClusterReading(now_ms, brokers=[broker])
 
     monkeypatch.setattr("wakelog.console.reader.read_snapshot", read)
     with console_of(console_broker.name_server) as console:

@@ -1,9 +1,9 @@
 """Brokers: how each stands, and how far its replicas are behind."""
 
 from wakelog.client.errors import ClientError
+from wakelog.console.cluster_reading import BrokerReading, ClusterReading
 from wakelog.console.history import History
 from wakelog.console.rules import OK, PROBLEM, Finding
-from wakelog.console.snapshot import BrokerReading, Snapshot
 from wakelog.console.views import brokers
 
 MASTER = BrokerReading(
@@ -13,10 +13,10 @@ REPLICA = BrokerReading("c", "a", 1, "a:2", {"commitLogMaxOffset": "400"})
 
 
 def test_a_replica_lacks_what_its_master_has_more() -> None:
-    master, replica = brokers.rows(History(), Snapshot(1, brokers=[MASTER, REPLICA]))
+    master, replica = brokers.rows(History(), ClusterReading(1, brokers=[MASTER, REPLICA]))
     assert (master.role, master.behind_bytes, master.in_a_second) == ("master", None, 4.5)
     assert (replica.role, replica.behind_bytes, replica.in_a_second) == ("replica 1", 600, None)
-    [alone] = brokers.rows(History(), Snapshot(1, brokers=[REPLICA]))
+    [alone] = brokers.rows(History(), ClusterReading(1, brokers=[REPLICA]))
     assert alone.behind_bytes is None
 
 

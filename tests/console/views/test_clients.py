@@ -1,6 +1,6 @@
 """Consumers that are online, and producers."""
 
-from wakelog.console.snapshot import BrokerReading, GroupReading, Snapshot
+from wakelog.console.cluster_reading import BrokerReading, ClusterReading, GroupReading
 from wakelog.console.views import clients
 from wakelog.console.views.clients import ProducerRow
 from wakelog.protocol.bodies import (
@@ -14,10 +14,10 @@ APP = Connection("app@1", "10.0.0.7:5000", "PYTHON", 399)
 OTHER = Connection("other@2", "10.0.0.8:5000", "JAVA", 399)
 
 
-def cluster() -> Snapshot:
+def cluster() -> ClusterReading:
     both = GroupReading(clients=ConsumerConnection([OTHER, APP]))
     one = GroupReading(clients=ConsumerConnection([APP]))
-    return Snapshot(1, groups={"a": both, "b": one, "c": GroupReading()})
+    return ClusterReading(1, groups={"a": both, "b": one, "c": GroupReading()})
 
 
 def test_a_client_of_two_groups_comes_once() -> None:
@@ -34,7 +34,7 @@ def test_clients_are_found_by_address_language_and_group() -> None:
         assert [row.client_id for row in shown.rows] == names
 
 
-def with_producers() -> Snapshot:
+def with_producers() -> ClusterReading:
     def info(client: str, port: int, heard_ms: int) -> ProducerInfo:
         return ProducerInfo(client, f"/10.0.0.7:{port}", "JAVA", 399, heard_ms)
 
@@ -44,7 +44,7 @@ def with_producers() -> Snapshot:
     second.producers = {"p": [info("x", 2, 9)], "o": [info("y", 3, 7)]}
     third = BrokerReading("c", "e", 0, "e:1", producers={"p": [info("x", 4, 2)]})
     old = BrokerReading("c", "old", 0, "o:1")
-    return Snapshot(1, brokers=[first, slave, second, third, old])
+    return ClusterReading(1, brokers=[first, slave, second, third, old])
 
 
 def test_a_producer_at_two_brokers_comes_once_as_it_was_heard_last() -> None:

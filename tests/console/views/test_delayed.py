@@ -5,8 +5,8 @@ import pytest
 from tests.fakes.records import STORE_MS, properties, record
 from wakelog.client.errors import ClientError
 from wakelog.client.received import ReceivedMessage
+from wakelog.console.cluster_reading import BrokerReading, ClusterReading
 from wakelog.console.history import History
-from wakelog.console.snapshot import BrokerReading, Snapshot
 from wakelog.console.views import delayed
 from wakelog.console.waiting import DueMessage, LevelReading, Waiting
 from wakelog.protocol.record import decode_record
@@ -22,7 +22,7 @@ def history_of(*levels: LevelReading, is_own: bool = True, since_ms: int = NOW_M
     history = History()
     for taken_ms in (since_ms, NOW_MS):
         broker = BrokerReading("c", "a", 0, "a:1", values, messages=Waiting(levels))
-        history.add(Snapshot(taken_ms, brokers=[broker]))
+        history.add(ClusterReading(taken_ms, brokers=[broker]))
     return history
 
 
@@ -98,7 +98,7 @@ def test_levels_are_sorted_and_filtered() -> None:
 def test_a_broker_that_refuses_is_named() -> None:
     failure = ClientError("a refuses", "Ask as another", code=1)
     broker = BrokerReading("c", "a", 0, "a:1", messages=Waiting(failure=failure))
-    snapshot = Snapshot(NOW_MS, brokers=[broker, BrokerReading("c", "a", 1, "a:2")])
+    snapshot = ClusterReading(NOW_MS, brokers=[broker, BrokerReading("c", "a", 1, "a:2")])
     assert delayed.unread(snapshot) == [delayed.Unread("a", "a refuses", "Ask as another")]
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
+from wakelog.console.cluster_reading import BrokerReading, ClusterReading, GroupReading
 from wakelog.console.history import History
 from wakelog.console.lag import LATE_MS_MIN, MESSAGES_MIN, GroupLag
 from wakelog.console.rules import OK, PROBLEM, WARNING, Finding, say
-from wakelog.console.snapshot import BrokerReading, GroupReading, Snapshot
 from wakelog.console.views import groups
 from wakelog.protocol.bodies import (
     Connection,
@@ -56,7 +56,7 @@ def test_a_row_says_since_when_a_group_falls_behind() -> None:
         place = OffsetWrapper(stored, 4, NOW_MS - 200_000)
         group = GroupReading(progress=ConsumeStats({QUEUE: place}), clients=ONLINE)
         broker = BrokerReading("c", "a", 0, "a:1")
-        history.add(Snapshot(now_ms, brokers=[broker], groups={"g": group}))
+        history.add(ClusterReading(now_ms, brokers=[broker], groups={"g": group}))
     [row] = groups.rows(history, history.latest)
     assert (row.state, row.lag.messages, row.lag.behind_ms) == ("falling behind", 200, 200_000)
     assert (row.falls_since_ms, row.is_late, row.lag.left_ms) == (NOW_MS - 90_000, True, None)
@@ -130,7 +130,9 @@ def test_where_brokers_disagree_about_a_group_is_said() -> None:
         BrokerReading("c", name, 0, f"{name}:1", groups={"g": SubscriptionGroupConfig("g", **more)})
         for name, more in (("a", {"retry_max_times": 3}), ("b", {"consume_enable": False}))
     ]
-    rows = groups.config_rows("g", Snapshot(1, brokers=[*brokers, BrokerReading("c", "d", 0, "d")]))
+    rows = groups.config_rows(
+        "g", ClusterReading(1, brokers=[*brokers, BrokerReading("c", "d", 0, "d")])
+    )
     assert [row.broker for row in rows] == ["a", "b"]
     assert groups.differences(rows) == [
         "may consume: no at b; yes at a",

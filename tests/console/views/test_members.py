@@ -1,7 +1,7 @@
 """One member of a group in numbers, and its stacks."""
 
+from wakelog.console.cluster_reading import GroupReading
 from wakelog.console.rules import PROBLEM
-from wakelog.console.snapshot import GroupReading
 from wakelog.console.views import members
 from wakelog.protocol.bodies import (
     Connection,

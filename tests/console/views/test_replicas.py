@@ -13,8 +13,8 @@ from wakelog.broker.replication.takeover import (
     REPLICA_VALUE,
 )
 from wakelog.client.errors import ClientError
+from wakelog.console.cluster_reading import BrokerReading, ClusterReading
 from wakelog.console.history import History
-from wakelog.console.snapshot import BrokerReading, Snapshot
 from wakelog.console.views import replicas
 from wakelog.console.views.replicas import Behind
 
@@ -46,7 +46,9 @@ def plain(broker_id: int, end: int) -> BrokerReading:
 
 
 def rows(*brokers: BrokerReading, history: History | None = None) -> list[replicas.ReplicaRow]:
-    return replicas.replica_rows("a", Snapshot(1, brokers=list(brokers)), history or History())
+    return replicas.replica_rows(
+        "a", ClusterReading(1, brokers=list(brokers)), history or History()
+    )
 
 
 def test_the_register_names_the_master_and_the_set() -> None:
@@ -134,6 +136,6 @@ def test_the_last_hour_shows_how_late_a_slave_is() -> None:
     history = History()
     for second in range(0, 40, 10):
         master = plain(0, 100 * (second // 10 + 1))
-        history.add(Snapshot(1_000 * second + 1, brokers=[master]))
+        history.add(ClusterReading(1_000 * second + 1, brokers=[master]))
     [_, slave] = rows(plain(0, 400), plain(1, 200), history=history)
     assert (slave.behind_bytes, slave.behind) == (200, "20 s")

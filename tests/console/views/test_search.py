@@ -1,14 +1,14 @@
 """What a word is found in."""
 
 from wakelog.console.cluster_accounts import BrokerAccounts
-from wakelog.console.snapshot import BrokerReading, GroupReading, Snapshot
+from wakelog.console.cluster_reading import BrokerReading, ClusterReading, GroupReading
 from wakelog.console.views.search import FOUND_MAX, Found, exact, search
 from wakelog.protocol.bodies import Connection, ConsumerConnection, PlainAccessConfig, TopicConfig
 
 BROKER = BrokerReading("c", "orders-broker", 0, "10.0.0.1:10911")
 BROKER.topics = {name: TopicConfig(name) for name in ("orders", "Orders-old", "audit")}
 CLIENT = ConsumerConnection([Connection("app@1", "10.0.0.7:5000")])
-CLUSTER = Snapshot(1, brokers=[BROKER], groups={"billing": GroupReading(clients=CLIENT)})
+CLUSTER = ClusterReading(1, brokers=[BROKER], groups={"billing": GroupReading(clients=CLIENT)})
 
 
 def test_names_are_found_in_any_case_and_the_same_one_first() -> None:
@@ -40,4 +40,4 @@ def test_nothing_is_found_for_nothing() -> None:
 
 def test_of_each_kind_a_bounded_number_is_found() -> None:
     many = BrokerReading("c", "b", 0, "b:1", topics={f"t{n}": TopicConfig() for n in range(200)})
-    assert len(search("t", Snapshot(1, brokers=[many]))) == FOUND_MAX
+    assert len(search("t", ClusterReading(1, brokers=[many]))) == FOUND_MAX

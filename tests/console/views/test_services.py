@@ -2,7 +2,7 @@
 
 from wakelog.broker.health_values import ActorHealth, actor_values
 from wakelog.broker.trouble import NOTICE_PREFIX, Trouble, runtime_values
-from wakelog.console.snapshot import BrokerReading
+from wakelog.console.cluster_reading import BrokerReading
 from wakelog.console.views import services
 from wakelog.console.views.services import ServiceRow
 

@@ -3,9 +3,9 @@
 import pytest
 
 from wakelog.broker.health_values import StoreHealth, store_values
+from wakelog.console.cluster_reading import BrokerReading, ClusterReading
 from wakelog.console.ends import Ends
 from wakelog.console.history import History
-from wakelog.console.snapshot import BrokerReading, Snapshot
 from wakelog.console.views import store_health
 from wakelog.console.views.store_health import NOT_REPORTED, TopicShare
 from wakelog.protocol.bodies import TopicOffset, TopicStatsTable
@@ -78,7 +78,7 @@ def test_when_the_disk_is_full_follows_from_the_last_hour(
     history = History()
     for at_ms, ratio in ((NOW_MS - minutes * 60_000, before), (NOW_MS, after)):
         broker = BrokerReading("c", "a", 0, "a:1", {"commitLogDiskRatio": str(ratio)})
-        history.add(Snapshot(at_ms, brokers=[broker]))
+        history.add(ClusterReading(at_ms, brokers=[broker]))
     assert store_health.full_text("a:1", history) == says
     left = store_health.full_in("a:1", history)
     assert "not known" in says if left is None else left in says

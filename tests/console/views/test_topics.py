@@ -1,7 +1,7 @@
 """The list of topics: what is shown of each, and which are RocketMQ's own."""
 
+from wakelog.console.cluster_reading import BrokerReading, ClusterReading, GroupReading
 from wakelog.console.ends import Ends
-from wakelog.console.snapshot import BrokerReading, GroupReading, Snapshot
 from wakelog.console.views import topics
 from wakelog.console.views.disagreements import disagreements
 from wakelog.protocol.bodies import (
@@ -20,7 +20,7 @@ from wakelog.protocol.body_codec import MessageQueue
 NAMES = ("orders", "%RETRY%g", "%DLQ%g", "TBW102", "rmq_sys_X", "broker-a", "c")
 
 
-def cluster() -> Snapshot:
+def cluster() -> ClusterReading:
     info = ClusterInfo({"broker-a": BrokerData("c", "broker-a", {0: "a:1"})}, {"c": {"broker-a"}})
     broker = BrokerReading("c", "broker-a", 0, "a:1", system_topics=frozenset({"TBW102"}))
     broker.topics = {name: TopicConfig(name, 4, 4) for name in NAMES}
@@ -28,7 +28,9 @@ def cluster() -> Snapshot:
     queue = MessageQueue("orders", "broker-a", 0)
     reads = GroupReading(progress=ConsumeStats({queue: OffsetWrapper(9, 4)}))
     subscribes = GroupReading(clients=ConsumerConnection([], {"orders": SubscriptionData()}))
-    return Snapshot(1, info, "n:1", [broker, other], {"reads": reads, "subscribes": subscribes})
+    return ClusterReading(
+        1, info, "n:1", [broker, other], {"reads": reads, "subscribes": subscribes}
+    )
 
 
 def test_only_topics_of_users_are_shown_unless_all_are_asked_for() -> None:

@@ -1,7 +1,7 @@
 """Half messages in rows and sentences."""
 
 from wakelog.client.errors import ClientError
-from wakelog.console.snapshot import BrokerReading, Snapshot
+from wakelog.console.cluster_reading import BrokerReading, ClusterReading
 from wakelog.console.views import transactions
 from wakelog.console.waiting import HalfReading, OpenHalf, OpenHalves, Waiting
 
@@ -17,9 +17,9 @@ def part(*halves: OpenHalf, total: int = 9, ops_total: int = 4) -> OpenHalves:
     return OpenHalves("a", halves, 9, total, 4, ops_total)
 
 
-def snapshot(halves: HalfReading | None, **settings: str) -> Snapshot:
+def snapshot(halves: HalfReading | None, **settings: str) -> ClusterReading:
     broker = BrokerReading("c", "a", 0, "a:1", settings=settings, messages=Waiting((), halves))
-    return Snapshot(NOW_MS, brokers=[broker, BrokerReading("c", "a", 1, "a:2")])
+    return ClusterReading(NOW_MS, brokers=[broker, BrokerReading("c", "a", 1, "a:2")])
 
 
 def test_a_broker_says_how_many_are_open_and_how_often_it_asks() -> None:

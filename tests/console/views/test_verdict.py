@@ -1,9 +1,9 @@
 """The first page: its headline, its lines with links, and its figures."""
 
 from wakelog.console.changes import Event
+from wakelog.console.cluster_reading import BrokerReading, ClusterReading
 from wakelog.console.history import History
 from wakelog.console.rules import OK, PROBLEM, RULES, WARNING, Finding, say
-from wakelog.console.snapshot import BrokerReading, Snapshot
 from wakelog.console.views import verdict
 
 
@@ -49,12 +49,12 @@ def test_the_figures_are_those_of_all_masters() -> None:
         BrokerReading("c", "b", 0, "b:1", {**values, "commitLogDiskRatio": "0.7"}),
         BrokerReading("c", "a", 1, "a:2", {**values, "commitLogDiskRatio": "0.9"}),
     ]
-    found = verdict.figures(Snapshot(1, brokers=brokers))
+    found = verdict.figures(ClusterReading(1, brokers=brokers))
     assert found == verdict.Figures(21.0, 8.0, 200.0, 0.9, 0)
 
 
 def test_what_no_broker_says_is_not_known() -> None:
-    found = verdict.figures(Snapshot(1, brokers=[BrokerReading("c", "a", 0, "a:1")]))
+    found = verdict.figures(ClusterReading(1, brokers=[BrokerReading("c", "a", 0, "a:1")]))
     assert found == verdict.Figures(None, None, None, None, 0)
 
 
@@ -63,7 +63,7 @@ def test_rates_come_from_two_readings() -> None:
     for second, count in ((0, 100), (10, 150), (20, 250)):
         values = {"msgPutTotalTodayNow": str(count), "commitLogDiskRatio": "0.5"}
         broker = BrokerReading("c", "a", 0, "a:1", values)
-        history.add(Snapshot(1_000 * second + 1, brokers=[broker]))
+        history.add(ClusterReading(1_000 * second + 1, brokers=[broker]))
     found = verdict.courses(history)
     assert found["in"][1:] == [5, 10] and found["disk"] == [0.5] * 3
 
@@ -94,7 +94,7 @@ def test_a_finding_about_a_group_leads_to_the_part_that_says_more() -> None:
 
 def test_what_changed_is_shown_the_newest_first_and_the_rest_counted() -> None:
     history = History()
-    history.add(Snapshot(5))
+    history.add(ClusterReading(5))
     for at_ms in range(verdict.CHANGES_SHOWN_MAX + 2):
         history.changes.events.append(Event(at_ms, "group g", "was made"))
     found = verdict.changed(history)

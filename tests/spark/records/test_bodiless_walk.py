@@ -7,7 +7,7 @@ import pytest
 from tests.fakes.records import LogBytes, properties
 from tests.spark.logs import FS, write_segments
 from wakelog.spark.records.bodiless_walk import BodilessWalk
-from wakelog.spark.records.record_walk import Sound
+from wakelog.spark.records.column_walk import Sound
 from wakelog.spark.stores import OpenSegment, open_store
 from wakelog.storage.kernels.layout import PHYSICAL_OFFSET, PROPERTIES_BEGIN, PROPERTIES_BYTES
 

@@ -20,7 +20,7 @@ from wakelog.spark.reader import EVERY_MESSAGE
 from wakelog.spark.records import row_kernel
 from wakelog.spark.records.arrow_types import arrow_schema_of
 from wakelog.spark.records.bodiless_walk import BodilessWalk
-from wakelog.spark.records.record_walk import Damage, RecordWalk, RowOptions
+from wakelog.spark.records.column_walk import Damage, RecordWalk, RowOptions
 from wakelog.spark.records.rows import Rows, java_host_text, needs_bodies
 
 SEGMENT_BYTES = 1 << 14

@@ -6,7 +6,7 @@ import pytest
 from tests.fakes.records import LogBytes, properties
 from wakelog.protocol.java import LONG_MAX
 from wakelog.spark.bounds import Bounds
-from wakelog.spark.records.record_walk import Scanned
+from wakelog.spark.records.column_walk import Scanned
 from wakelog.spark.records.walk_kernel import walk_records, wanted_records
 from wakelog.storage.kernels.columns import Columns
 from wakelog.storage.kernels.layout import (

@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.fakes.records import LogBytes
 from tests.spark.logs import FS, write_segments
 from wakelog.spark.bounds import Bounds, Selection, Topics
-from wakelog.spark.records.record_walk import RecordWalk, Sound
+from wakelog.spark.records.column_walk import RecordWalk, Sound
 from wakelog.spark.records.wanted import Wanted
 from wakelog.spark.stores import OpenSegment, open_store
 from wakelog.storage.kernels.layout import PHYSICAL_OFFSET

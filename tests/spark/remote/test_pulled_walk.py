@@ -8,7 +8,7 @@ from tests.spark.logs import MESSAGES, rows_of
 from tests.spark.plain_rows import plain_row
 from wakelog.protocol.record import decode_record
 from wakelog.spark.bounds import Bounds, Selection
-from wakelog.spark.records.record_walk import RowOptions
+from wakelog.spark.records.column_walk import RowOptions
 from wakelog.spark.records.rows import Rows
 from wakelog.spark.remote.pulled_walk import PulledWalk
 

@@ -13,7 +13,7 @@ from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.spark.errors import DataLost
 from wakelog.spark.options import ReadOptions
-from wakelog.spark.records.record_walk import RowOptions
+from wakelog.spark.records.column_walk import RowOptions
 from wakelog.spark.remote.pulled_walk import PulledWalk
 from wakelog.spark.remote.puller import Puller
 from wakelog.spark.remote.query import PulledRange

@@ -65,7 +65,7 @@ def large(count: int) -> list[bytes]:
 def commit_all(fs: MemoryFileSystem, log: CommitLog, pool: TransientPool) -> None:
     for piece in pool.pending(log.appended_offset):
         copy_range(fs, piece, log.files.path_for(piece.segment_start_offset))
-        pool.note_committed(piece.end)
+        pool.on_committed(piece.end)
 
 
 def bodies(fs: MemoryFileSystem, end: int) -> list[bytes]:
@@ -133,7 +133,7 @@ def test_a_buffer_may_be_lent_again_while_it_is_read(fs: MemoryFileSystem) -> No
     class Late(MemoryFileSystem):
         def pread(self, fd: int, length: int, position: int) -> bytes:
             if length == late.end - late.begin:
-                pool.note_committed(log.appended_offset)
+                pool.on_committed(log.appended_offset)
                 for _ in range(9):
                     put(log, b"." * 1500)
                     commit_all(fs, log, pool)
@@ -163,7 +163,7 @@ def test_a_commit_may_cover_a_part(
     put(log, b"two")
     [piece] = pool.pending(first)
     assert (piece.begin, piece.end) == (0, first)
-    pool.note_committed(piece.end)
+    pool.on_committed(piece.end)
     assert log.committed_offset == first
     assert pool.pending(log.appended_offset)[0].begin == first
 

@@ -414,7 +414,7 @@ def test_a_record_is_judged_only_if_its_entry_passed(fs: MemoryFileSystem) -> No
     assert b"".join(seen) == b"".join(get(store, 0).frames)
 
 
-def test_what_is_long_to_judge_is_left_to_a_thread(
+def test_what_is_long_to_filter_is_left_to_a_thread(
     fs: MemoryFileSystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = filled(fs, 10)

@@ -236,7 +236,7 @@ def test_only_a_queue_with_later_entries_is_synced(fs: MemoryFileSystem) -> None
     assert fs.calls["sync_directory"] == 3  # the names of A/0, and none of B/3's
     assert queues.cut_at(300) == (("A", 0), ("B", 3))
     assert queues.next_offsets({}) == {("A", 0): 3, ("B", 3): 3}
-    queues.note_durable()
+    queues.on_durable()
     assert not FailedSyncMark(fs, CONFIG.paths).is_set()
 
 

@@ -87,11 +87,11 @@ class Elector:
             if steady_ms() >= self._rests_until_ms:
                 self.election.tick(steady_ms())
         except StoreError as error:
-            self._note_cause(str(error))
+            self._set_cause(str(error))
         except Exception as error:
             self._give_up(error)
         if self.election.refusal:
-            self._note_cause(self.election.refusal)
+            self._set_cause(self.election.refusal)
         self._carry_out()
 
     def statistics(self) -> dict[str, object]:
@@ -122,7 +122,7 @@ class Elector:
                     self._calls_count += 1
                     self._under_way = run_once(self._call(action), self._give_up)
                 case ReadRegister() | ReplaceState():
-                    self.election.note_no_answer(action.call, steady_ms())
+                    self.election.on_no_answer(action.call, steady_ms())
 
     async def _call(self, action: ReadRegister | ReplaceState) -> None:
         election, group, thread = self.election, self._group, self._thread
@@ -130,23 +130,23 @@ class Elector:
         try:
             if isinstance(action, ReadRegister):
                 found = await loop.run_in_executor(thread, group.read)
-                election.note_read(action.call, found, steady_ms())
+                election.on_read(action.call, found, steady_ms())
             else:
                 replace = partial(group.replace, action.state, action.version)
                 version = await loop.run_in_executor(thread, replace)
-                election.note_replaced(action.call, version, steady_ms())
-            self._note_cause(election.refusal)
+                election.on_replaced(action.call, version, steady_ms())
+            self._set_cause(election.refusal)
         except StaleVersion:
-            election.note_replaced(action.call, None, steady_ms())
+            election.on_replaced(action.call, None, steady_ms())
         except RegisterError as error:
             self._failures_count += 1
-            self._note_cause(f"{error.cause}. {error.remedy}".removesuffix(". "))
-            election.note_no_answer(action.call, steady_ms())
+            self._set_cause(f"{error.cause}. {error.remedy}".removesuffix(". "))
+            election.on_no_answer(action.call, steady_ms())
         except StoreError as error:
-            self._note_cause(str(error))
+            self._set_cause(str(error))
         except Exception as error:
             self._give_up(error)
-            election.note_no_answer(action.call, steady_ms())
+            election.on_no_answer(action.call, steady_ms())
         finally:
             self._under_way = None
         self._carry_out()
@@ -159,11 +159,11 @@ class Elector:
         cause = repr(error)
         if cause != self.cause:
             self._log.error("election failed", cause=cause, exc_info=error)
-        self._note_cause(cause)
+        self._set_cause(cause)
         if self.election.in_sync is not None:
             self.election.step_down(f"its election failed: {cause}", steady_ms())
 
-    def _note_cause(self, cause: str) -> None:
+    def _set_cause(self, cause: str) -> None:
         if cause != self.cause:
             self.cause = cause
             if cause:

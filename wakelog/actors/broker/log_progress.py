@@ -46,9 +46,9 @@ class LogProgress:
     """See the module. One loop's thread.
 
     after_appended: called after the responses of a turn that has written.
-    on_committed: called with what the segments hold, before the responses.
-    on_flushed: called with what is durable, after the responses. on_dispatched: called when the
-        queues hold more.
+    committed_listeners: called with what the segments hold, before the responses.
+    flushed_listeners: called with what is durable, after the responses.
+    dispatched_listeners: called when the queues hold more.
     has_dispatched: whether Reput has dispatched since this Broker began.
     syncs_every_turn: whether a sync is asked for after every write: responses, consumers or slaves
         wait for it.
@@ -77,9 +77,9 @@ class LogProgress:
             self._confirmed = self.readable = min(self.readable, store.dispatched)
             store.held_end = self._confirmed
         self.after_appended: list[Callable[[], None]] = []
-        self.on_committed: list[Callable[[int], None]] = []
-        self.on_flushed: list[Callable[[int], None]] = []
-        self.on_dispatched: list[Callable[[], None]] = []
+        self.committed_listeners: list[Callable[[int], None]] = []
+        self.flushed_listeners: list[Callable[[int], None]] = []
+        self.dispatched_listeners: list[Callable[[], None]] = []
         self.has_dispatched = False
         self._dispatched_grown = asyncio.Event()
         self.flushed_grown = asyncio.Event()
@@ -112,7 +112,7 @@ class LogProgress:
         """Have the log dispatched up to `readable`."""
         self._dispatch.request_dispatch(self.readable)
 
-    def note_appended(self, physical_offset: int) -> None:
+    def on_appended(self, physical_offset: int) -> None:
         """Report to Commit and Flush what a turn has written."""
         assert physical_offset >= self.appended
         self.appended = physical_offset
@@ -122,7 +122,7 @@ class LogProgress:
             self._report()
             # Consumers wait for it even if no producer does, for example for a delayed message.
             self._flush.request_sync()
-        elif self.on_committed:
+        elif self.committed_listeners:
             self._report()
         elif not self._will_report:
             self._will_report = True
@@ -136,33 +136,33 @@ class LogProgress:
             self._flush.request_sync()
         self.syncs_every_turn = wanted
 
-    def note_committed(self) -> None:
+    def on_committed(self) -> None:
         """Report to Flush what the segments hold, and move `readable`."""
         committed = self._store.max_physical_offset
-        self._flush.note_appended(
+        self._flush.on_appended(
             appended=self.appended,
             committed=committed,
             stored_ms=self._store.last_store_timestamp_ms,
         )
-        for call in self.on_committed:
+        for call in self.committed_listeners:
             call(committed)
         self._update_readable()
 
-    def note_flushed(self, physical_offset: int) -> None:
+    def on_flushed(self, physical_offset: int) -> None:
         """Send the responses that waited for it, and move `readable`."""
         if physical_offset > self.flushed:
             self.flushed = physical_offset
             self.flushed_grown.set()
             self._for_disk.reached(physical_offset)
             self._update_readable()
-            for call in self.on_flushed:
+            for call in self.flushed_listeners:
                 call(physical_offset)
 
-    def note_dispatched(self, physical_offset: int) -> None:
+    def on_dispatched(self, physical_offset: int) -> None:
         """Let readers see what is in the queues now."""
         self.has_dispatched = True
         self._store.set_dispatched(physical_offset)
-        for call in self.on_dispatched:
+        for call in self.dispatched_listeners:
             call()
         self._dispatched_grown.set()
 
@@ -172,16 +172,16 @@ class LogProgress:
             self._dispatched_grown.clear()
             await self._dispatched_grown.wait()
 
-    def note_replicated(self, physical_offset: int) -> None:
+    def on_replicated(self, physical_offset: int) -> None:
         """Send the responses that waited for a slave."""
         if physical_offset > self.replicated:
             self.replicated = physical_offset
             self._for_replica.reached(physical_offset)
 
-    def note_confirmed(self, physical_offset: int) -> None:
+    def on_confirmed(self, physical_offset: int) -> None:
         """Send the responses that waited for all in-sync replicas, and let consumers see more."""
         # A log that was confirmed before this run has to be noted, too: tables wait for its end.
-        self.note_replicated(physical_offset)
+        self.on_replicated(physical_offset)
         if physical_offset > self._confirmed:
             self._confirmed = self._store.held_end = physical_offset
             self._update_readable()
@@ -228,7 +228,7 @@ class LogProgress:
         if self.failure is not None:
             raise NotWriteable(self.failure)
 
-    def note_flush_failed(self, cause: str) -> None:
+    def on_flush_failed(self, cause: str) -> None:
         """Fail the responses that wait, and accept no more messages."""
         self._store_errors.error("a sync failed: the log takes no more messages", cause=cause)
         self._store.log.fail(cause)
@@ -283,8 +283,8 @@ class LogProgress:
     def _report(self) -> None:
         self._will_report = False
         if self._commit is not None:
-            self._commit.note_appended(self.appended)
-        self.note_committed()
+            self._commit.on_appended(self.appended)
+        self.on_committed()
 
     def _update_readable(self) -> None:
         readable = self.flushed if self._synchronous_flush else self._store.max_physical_offset

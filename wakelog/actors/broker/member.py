@@ -1,4 +1,4 @@
-"""Member: what one run of a broker asks of the group that it belongs to, and reports to it.
+"""GroupRun: what one run of a broker asks of the group that it belongs to, and reports to it.
 
 A broker of a group with a register opens its store anew for each role (`replica.py`). A run is
 from there to the next one: as a follower with the settings of a slave, or as the master.
@@ -15,7 +15,7 @@ class RoleOver(Exception):
     """The role that a run was started for is over before the run has begun to serve."""
 
 
-class Member(Protocol):
+class GroupRun(Protocol):
     """See the module. One object for each run, on its loop."""
 
     @property
@@ -36,8 +36,8 @@ class Member(Protocol):
     async def wait_serving(self) -> None:
         """Return when all that consumers may see of the log is confirmed. Raises: RoleOver."""
 
-    def note_appended(self) -> None:
+    def on_appended(self) -> None:
         """Note that a turn has written to the log."""
 
-    def note_flushed(self, physical_offset: int) -> None:
+    def on_flushed(self, physical_offset: int) -> None:
         """Note how far the log is durable."""

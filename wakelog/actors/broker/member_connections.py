@@ -1,6 +1,6 @@
 """FollowerConnection and MasterConnection: both ends of a connection between members of a group.
 
-They carry bytes between a socket and the cores `member_shipping` and `member_following`. Who may
+They carry bytes between a socket and the cores `member_shipping` and `replica_fetch`. Who may
 connect, what the log has, and what an acknowledgement means is for their owner.
 
 Source: 5.x's AutoSwitchHAConnection and AutoSwitchHAClient (org.apache.rocketmq.store.ha.
@@ -14,10 +14,10 @@ from typing import Protocol, cast
 from wakelog.actors.broker.acceptor import Accepted
 from wakelog.actors.broker.log_connection import LogConnection, LogSource
 from wakelog.actors.transport.clocks import steady_ms
-from wakelog.broker.replication.following import FollowingEnded
-from wakelog.broker.replication.member_following import MemberFollowing
+from wakelog.broker.replication.ha_client_state import FetchEnded
 from wakelog.broker.replication.member_proof import FollowerProof, MasterProof
 from wakelog.broker.replication.member_shipping import MasterLogView, MemberShipping
+from wakelog.broker.replication.replica_fetch import ReplicaFetch
 from wakelog.broker.replication.shipping import Piece
 from wakelog.protocol.errors import ProtocolError
 from wakelog.protocol.member_frames import (
@@ -40,10 +40,10 @@ class ShipsLog(Protocol):
     def answer(self, link: "FollowerConnection", hello: Hello) -> Answer | None:
         """Answer a follower; None for one that asks no master."""
 
-    def take_ack(self, link: "FollowerConnection", ack: Ack) -> None:
+    def on_ack(self, link: "FollowerConnection", ack: Ack) -> None:
         """Count what a follower has."""
 
-    def note_broken(self, link: "FollowerConnection", cause: str) -> None:
+    def on_broken(self, link: "FollowerConnection", cause: str) -> None:
         """Note that what came is not of a follower. It gets no answer, and is closed later."""
 
     def view(self) -> MasterLogView:
@@ -52,7 +52,7 @@ class ShipsLog(Protocol):
     def confirmed(self) -> int:
         """Return the confirmed offset."""
 
-    def note_failed(self, link: "FollowerConnection", cause: str) -> None:
+    def on_failed(self, link: "FollowerConnection", cause: str) -> None:
         """Note that the log could not be read for a follower."""
 
     def forget_follower(self, link: "FollowerConnection") -> None:
@@ -91,11 +91,11 @@ class FollowerConnection(LogConnection):
                 self.send(encode_hello(answer))
         except ProtocolError as error:
             self.is_broken = True
-            self._owner.note_broken(self, str(error))
+            self._owner.on_broken(self, str(error))
             self.core = None
             return
         if last is not None:
-            self._owner.take_ack(self, last)
+            self._owner.on_ack(self, last)
 
     def expect_hello(self) -> None:
         """Take one more hello: the first one was answered with a nonce."""
@@ -111,18 +111,18 @@ class FollowerConnection(LogConnection):
 
     def failed(self, cause: str) -> None:
         """Write down why the log could not be read."""
-        self._owner.note_failed(self, cause)
+        self._owner.on_failed(self, cause)
 
     def closed(self) -> None:
         """Forget it."""
         self._owner.forget_follower(self)
 
 
-class FollowsLog(Protocol):
+class FetchesLog(Protocol):
     """What a MasterConnection asks of the member that it belongs to."""
 
-    def take_message(self, link: "MasterConnection", message: Answer | Data) -> None:
-        """Take what a master sends. Raises: FollowingEnded, StoreError."""
+    def on_message(self, link: "MasterConnection", message: Answer | Data) -> None:
+        """Take what a master sends. Raises: FetchEnded, StoreError."""
 
     def end_turn(self) -> None:
         """Write what was placed, and do what follows."""
@@ -134,7 +134,7 @@ class MasterConnection(asyncio.Protocol):
     ended: has the reason once it is over.
     """
 
-    def __init__(self, owner: FollowsLog, core: MemberFollowing, proof: FollowerProof) -> None:
+    def __init__(self, owner: FetchesLog, core: ReplicaFetch, proof: FollowerProof) -> None:
         self.core, self.proof = core, proof
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._owner, self._reader = owner, MasterReader()
@@ -155,8 +155,8 @@ class MasterConnection(asyncio.Protocol):
             return
         try:
             for message in self._reader.read(data):
-                self._owner.take_message(self, message)
-        except (FollowingEnded, ProtocolError, StoreError) as error:
+                self._owner.on_message(self, message)
+        except (FetchEnded, ProtocolError, StoreError) as error:
             self.end(str(error))
         finally:
             self._owner.end_turn()

@@ -12,7 +12,7 @@ from typing import Final
 from wakelog.actors.broker.acceptor import Accepted, Acceptor
 from wakelog.actors.broker.log_connection import LogSource
 from wakelog.actors.broker.member_connections import FollowerConnection
-from wakelog.actors.broker.run import GroupMember
+from wakelog.actors.broker.run import ReplicaView
 from wakelog.actors.transport.clocks import steady_ms
 from wakelog.broker.access.addresses import is_this_host
 from wakelog.broker.access.administrators import TRUSTED_ADDRESSES_KEY, read_trusted
@@ -38,7 +38,7 @@ UNPROVED: Final = "the follower went when it was asked for a proof: do both have
 class MemberServer:
     """See the module. One loop's thread."""
 
-    def __init__(self, member: GroupMember, trusted_addresses: str, segment_bytes: int) -> None:
+    def __init__(self, member: ReplicaView, trusted_addresses: str, segment_bytes: int) -> None:
         """Listen nowhere yet."""
         self._member = member
         self._trusted = read_trusted(trusted_addresses)
@@ -142,11 +142,11 @@ class MemberServer:
                 connection.expect_hello()
             return instead
         core = connection.core = MemberShipping(TRANSFER_BYTES, steady_ms())
-        answer = core.take_hello(hello, self.view(), self._member.run.checksum, steady_ms())
+        answer = core.answer_hello(hello, self.view(), self._member.run.checksum, steady_ms())
         if not answer.refusal and hello.replica == self._member.own_id:
             answer = core.refuse(f"brokerId {hello.replica} is the master's own", self.view())
         if core.met_promise:
-            self._member.election.note_promise(core.met_promise)
+            self._member.election.on_promise(core.met_promise)
         if answer.refusal:
             self._refuse(member=connection.address, cause=answer.refusal)
             return answer
@@ -157,26 +157,26 @@ class MemberServer:
         self._log.info("member connected", replica=hello.replica, common=answer.common)
         return answer
 
-    def note_broken(self, connection: FollowerConnection, cause: str) -> None:
+    def on_broken(self, connection: FollowerConnection, cause: str) -> None:
         """Count a connection no longer. It stays open a while: 4.9.3's slaves do not pause."""
         self._refuse(member=connection.address, cause=cause, remedy=NO_MEMBER)
         self._end_shipping(connection)
 
-    def note_failed(self, connection: FollowerConnection, cause: str) -> None:
+    def on_failed(self, connection: FollowerConnection, cause: str) -> None:
         """Write down why the log could not be read for a follower."""
         self._say("member dropped", member=connection.address, cause=cause)
 
-    def take_ack(self, connection: FollowerConnection, ack: Ack) -> None:
+    def on_ack(self, connection: FollowerConnection, ack: Ack) -> None:
         """Count what a follower has."""
         core, in_sync = connection.core, self._member.election.in_sync
         if core is None or in_sync is None or connection not in self._shipping:
             return
         now_ms = steady_ms()
-        core.take_ack(ack, now_ms)
+        core.on_ack(ack, now_ms)
         if core.acked is None:
-            in_sync.note_lost(core.replica, now_ms)
+            in_sync.on_lost(core.replica, now_ms)
         else:
-            in_sync.note_ack(core.replica, core.acked, now_ms, is_seeding=core.is_seeding)
+            in_sync.on_ack(core.replica, core.acked, now_ms, is_seeding=core.is_seeding)
         self._member.act()
 
     def view(self) -> MasterLogView:
@@ -205,7 +205,7 @@ class MemberServer:
         self._shipping.discard(connection)
         core, in_sync = connection.core, self._member.election.in_sync
         if core is not None and core.acked is not None and in_sync is not None:
-            in_sync.note_lost(core.replica, steady_ms())
+            in_sync.on_lost(core.replica, steady_ms())
             self._log.info("member disconnected", replica=core.replica, acked=core.acked)
 
     def _refuse(self, **values: object) -> None:

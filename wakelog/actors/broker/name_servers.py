@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Collection
 from typing import Final
 
-from wakelog.actors.broker.member import Member
+from wakelog.actors.broker.member import GroupRun
 from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.transport.batching import BatchWorker
 from wakelog.actors.transport.clocks import wall_ms
@@ -82,7 +82,7 @@ class NameServers:
     """The name servers of one broker."""
 
     def __init__(
-        self, state: BrokerState, client: RemotingClient, member: Member | None = None
+        self, state: BrokerState, client: RemotingClient, member: GroupRun | None = None
     ) -> None:
         """Make no connection yet; the client is closed with this.
 
@@ -148,7 +148,7 @@ class _NameServer:
     """One name server, with what it has yet to be sent."""
 
     def __init__(
-        self, address: str, state: BrokerState, client: RemotingClient, member: Member | None
+        self, address: str, state: BrokerState, client: RemotingClient, member: GroupRun | None
     ) -> None:
         self._address = address
         self._member = member
@@ -226,7 +226,7 @@ class _NameServer:
         except RemotingError as error:
             return str(error)
         self.registered_count += 1
-        self._progress.note_taken(connection_id)
+        self._progress.on_acknowledged(connection_id)
         return ""
 
     async def _encode(self, due: Due) -> list[RemotingCommand]:

@@ -25,8 +25,8 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from wakelog.actors.broker.elector import Elector
 from wakelog.actors.broker.member import RoleOver
-from wakelog.actors.broker.member_follower import MemberFollower
 from wakelog.actors.broker.member_server import MemberServer
+from wakelog.actors.broker.replica_fetcher import ReplicaFetcher
 from wakelog.actors.broker.resources import Resources, open_resources
 from wakelog.actors.broker.run import Run, in_role
 from wakelog.actors.errors import DeploymentFailed
@@ -54,7 +54,7 @@ from wakelog.broker.replication.group_state import (
 )
 from wakelog.broker.replication.known_group import group_values
 from wakelog.broker.replication.master import MasterAddress
-from wakelog.broker.replication.member_following import CutLog
+from wakelog.broker.replication.replica_fetch import CutLog
 from wakelog.broker.replication.takeover import (
     ELECTION_REFUSAL_VALUE,
     LOG_EPOCH_VALUE,
@@ -223,7 +223,7 @@ class Replica:
         )
         self.elector = Elector(self.election, register, self._change_role)
         self._server = MemberServer(self, plan.trusted_addresses, config.commit_log_file_bytes)
-        self._follower = MemberFollower(self)
+        self._follower = ReplicaFetcher(self)
         self._wanted = BrokerRole.SLAVE
         self._cut: CutLog | None = None
         self._changed = asyncio.Event()
@@ -320,7 +320,7 @@ class Replica:
         """Where the log ends, durable or not."""
         return self.run.open_store.log.end_offset
 
-    def settle(self) -> int:
+    def freeze(self) -> int:
         """Take no more bytes from a master, make all there is durable, and return the end."""
         self._follower.drop("the election is about to change")
         store = self.run.open_store
@@ -526,13 +526,13 @@ class Replica:
             return
         progress, in_sync = opened.progress, self.election.in_sync
         if not run.is_master:
-            progress.note_confirmed(self.election.reported_confirmed)
+            progress.on_confirmed(self.election.reported_confirmed)
             self._follower.acknowledge(progress.appended, progress.flushed)
         elif in_sync is not None:
-            in_sync.note_own(progress.flushed)
+            in_sync.on_own_durable(progress.flushed)
             opened.broker.state.election_epoch = self.election.epoch
             opened.broker.state.replicas.note(in_sync.confirmed, 1)
-            progress.note_confirmed(in_sync.confirmed)
+            progress.on_confirmed(in_sync.confirmed)
             run.confirmed_grown.set()
             takes_sends = self.election.takes_sends
             refusal = OPENING if not run.serves else None if takes_sends else TOO_FEW

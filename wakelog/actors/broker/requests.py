@@ -194,11 +194,11 @@ class Requests:
                 has_put = appended != self._progress.appended
                 self.times.end_turn(has_put=has_put)
                 if has_put:
-                    self._progress.note_appended(appended)
+                    self._progress.on_appended(appended)
                     parked_count = self._broker.state.delayed.parked_count
                     if parked_count != self._parked_count and self._schedule is not None:
                         self._parked_count = parked_count
-                        self._schedule.note_delayed(appended)
+                        self._schedule.on_delayed(appended)
         except NotWriteable as error:
             self._has_failed = True
             # At their deadline they would get code 10, which means that the message is stored.

@@ -17,7 +17,7 @@ from pathlib import Path
 from uuid import UUID
 
 from wakelog.actors.broker.account_files import AccountFiles
-from wakelog.actors.broker.following import log_begin
+from wakelog.actors.broker.ha_client import log_begin
 from wakelog.actors.broker.name_servers import refuse_taken_name
 from wakelog.actors.broker.opening import OpenedStore, open_store
 from wakelog.actors.broker.work_pool import SWITCH_SECONDS, WorkPool

@@ -19,14 +19,14 @@ from wakelog.broker.config import MASTER_ID
 from wakelog.broker.replication.election import Election
 from wakelog.broker.replication.epochs import Epochs
 from wakelog.broker.replication.master import MasterAddress
-from wakelog.broker.replication.member_following import CutLog
 from wakelog.broker.replication.member_proof import ProofAccount
+from wakelog.broker.replication.replica_fetch import CutLog
 from wakelog.storage.config import BrokerRole
 from wakelog.storage.errors import StoreFailed
 from wakelog.storage.message_store import MessageStore
 
 
-class GroupMember(Protocol):
+class ReplicaView(Protocol):
     """What the parts of a replica ask of it, and report to it.
 
     group: the key of its group in the register. own_id: of the replica.
@@ -66,7 +66,7 @@ class GroupMember(Protocol):
 
 
 class Run:
-    """One run of the broker in a role; the `Member` of its `BrokerService`.
+    """One run of the broker in a role; the `GroupRun` of its `BrokerService`.
 
     plan: with the settings of the role.
     opened: the broker while its store is open, and its log may be written; else None.
@@ -74,7 +74,7 @@ class Run:
     log_begin: where the log begins if the store has none.
     """
 
-    def __init__(self, replica: GroupMember, role: BrokerRole, before: ServicePlan) -> None:
+    def __init__(self, replica: ReplicaView, role: BrokerRole, before: ServicePlan) -> None:
         """Open nothing. before: the plan of the run before, with what was changed since."""
         self._replica, self.role = replica, role
         self.plan = in_role(before, role)
@@ -180,11 +180,11 @@ class Run:
             await self.confirmed_grown.wait()
         raise RoleOver
 
-    def note_appended(self) -> None:
+    def on_appended(self) -> None:
         """Let the group know that a turn has written to the log."""
         self._replica.act()
 
-    def note_flushed(self, physical_offset: int) -> None:
+    def on_flushed(self, physical_offset: int) -> None:
         """Note how far the log is durable."""
         if self.is_open:
             self._replica.act()

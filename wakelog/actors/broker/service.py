@@ -20,9 +20,9 @@ from typing import Any
 
 import msgspec
 
-from wakelog.actors.broker.following import Follower
+from wakelog.actors.broker.ha_client import HaClient
 from wakelog.actors.broker.log_progress import LogProgress
-from wakelog.actors.broker.member import Member
+from wakelog.actors.broker.member import GroupRun
 from wakelog.actors.broker.name_servers import NameServers
 from wakelog.actors.broker.own_messages import OwnMessages
 from wakelog.actors.broker.recovery_lines import recovery_notices, store_health, write_recovery
@@ -97,8 +97,8 @@ class BrokerService:
         name_servers: NameServers,
         own_messages: OwnMessages,
         slaves: SlaveServer | None,
-        follower: Follower | None,
-        member: Member | None,
+        follower: HaClient | None,
+        member: GroupRun | None,
     ) -> None:
         self.resources = resources
         self.store, self.store_id = resources.store, resources.store_id
@@ -310,7 +310,7 @@ class BrokerService:
             store=self._settings.store,
         )
 
-    def note_retained(self, begin_offset: int, is_disk_full: bool) -> None:
+    def on_retained(self, begin_offset: int, is_disk_full: bool) -> None:
         """Forget what Retention has removed, and accept messages or refuse them."""
         self.store.log.files.forget_before(begin_offset)
         self.store.set_disk_full(is_disk_full)

@@ -79,7 +79,7 @@ class SlaveServer:
             slave.close()
         await self._source.close()
 
-    def note_shippable(self, physical_offset: int) -> None:
+    def on_shippable(self, physical_offset: int) -> None:
         """Send the log up to here."""
         if physical_offset <= self._end:
             return
@@ -111,14 +111,14 @@ class SlaveServer:
             self._store.min_physical_offset, self._end, self._store.config.commit_log_file_bytes
         )
 
-    def note_refused(self, slave: "SlaveConnection") -> None:
+    def log_refused(self, slave: "SlaveConnection") -> None:
         """Write down why a slave gets nothing."""
         self._refused_count += 1
         if self._lines.allows(asyncio.get_running_loop().time()):
             self._log.warning("slave refused", slave=slave.address, cause=slave.core.refusal)
         self._publish()
 
-    def note_reported(self) -> None:
+    def on_reported(self) -> None:
         """Count what a slave has, and sleep again: that was waited for."""
         self._busy_poll.stop(time.monotonic())
         self._publish()
@@ -142,7 +142,7 @@ class SlaveServer:
             self._progress = progress
             replicated, near_count = progress
             self._replicas.note(replicated, near_count)
-            self._log_progress.note_replicated(replicated)
+            self._log_progress.on_replicated(replicated)
             # Slaves wait for each sync: without one they would be a flush interval behind.
             is_awaited = near_count > 0 and self._store.config.ha_ack_durable
             self._log_progress.sync_every_turn(wanted=is_awaited)
@@ -161,7 +161,7 @@ class SlaveServer:
             refusal = f"there are {SLAVES_MAX} slaves already"
         if refusal:
             slave.core.refuse(refusal, steady_ms())
-            self.note_refused(slave)
+            self.log_refused(slave)
         if refusal and refused_count >= REFUSED_MAX:
             slave.close()
         else:
@@ -196,7 +196,7 @@ class SlaveConnection(LogConnection):
             return
         self._timer.start_by(max(now_ms + 1, core.next_ms()), now_ms)
         if core.refusal and not was_refused:
-            self._owner.note_refused(self)
+            self._owner.log_refused(self)
 
     def pieces(self) -> Iterator[Piece]:
         """Yield what to send now."""
@@ -207,11 +207,11 @@ class SlaveConnection(LogConnection):
         core, was_refused = self.core, self.core.refusal
         core.receive(data, self._owner.log_range(), steady_ms())
         if core.refusal and not was_refused:
-            self._owner.note_refused(self)
+            self._owner.log_refused(self)
         if core.counts and not self._has_reported:
             self._has_reported = True
             self._log.info("slave connected", slave=self.address, begins=core.acked)
-        self._owner.note_reported()
+        self._owner.on_reported()
         self.ship()
 
     def failed(self, cause: str) -> None:

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from functools import partial
 
 from wakelog.actors.broker.filter_file import FilterPublisher
-from wakelog.actors.broker.following import Follower
+from wakelog.actors.broker.ha_client import HaClient
 from wakelog.actors.broker.log_progress import LogProgress
-from wakelog.actors.broker.member import Member
+from wakelog.actors.broker.member import GroupRun
 from wakelog.actors.broker.name_servers import NameServers
 from wakelog.actors.broker.own_messages import OwnMessages
 from wakelog.actors.broker.requests import Requests
@@ -39,7 +39,7 @@ from wakelog.storage.durability.config_files import ConfigFiles
 from wakelog.telemetry.logs import Log
 
 
-def make_broker(resources: Resources, member: Member | None) -> BrokerService:
+def make_broker(resources: Resources, member: GroupRun | None) -> BrokerService:
     """Return a broker that does nothing yet.
 
     member: this broker as a member of a group with a register; None if its settings say which role
@@ -107,7 +107,7 @@ def client_makers(
         "reput": partial(
             ReputClient,
             is_awaited=lambda end: held.waits_for(store.take_grown(end)),
-            on_dispatched=lambda end: made().progress.note_dispatched(end),
+            on_dispatched=lambda end: made().progress.on_dispatched(end),
             on_arrivals=lambda notes: made().services.get(PullHoldClient).wake(notes),
         ),
         "pull_hold": partial(
@@ -115,11 +115,11 @@ def client_makers(
         ),
         "flush": partial(
             FlushClient,
-            on_flushed=lambda end: made().progress.note_flushed(end),
-            on_failed=lambda cause: made().progress.note_flush_failed(cause),
+            on_flushed=lambda end: made().progress.on_flushed(end),
+            on_failed=lambda cause: made().progress.on_flush_failed(cause),
         ),
         "allocate_mapped_file": partial(AllocateMappedFileClient, source=resources.segments),
-        "commit": partial(CommitClient, on_committed=lambda: made().progress.note_committed()),
+        "commit": partial(CommitClient, on_committed=lambda: made().progress.on_committed()),
         "schedule": partial(ScheduleClient, deliver=lambda due: made().own_messages.deliver(due)),
         "transaction_check": partial(
             TransactionCheckClient,
@@ -128,7 +128,7 @@ def client_makers(
         "retention": partial(
             RetentionClient,
             call_reput=lambda *words: made().services.get(ReputClient).call(*words),
-            on_retained=lambda *words: made().note_retained(*words),
+            on_retained=lambda *words: made().on_retained(*words),
         ),
     }
 
@@ -153,7 +153,7 @@ def make_published(resources: Resources, core: Broker) -> FilterPublisher | None
 
 
 def make_slaves(
-    resources: Resources, core: Broker, progress: LogProgress, member: Member | None
+    resources: Resources, core: Broker, progress: LogProgress, member: GroupRun | None
 ) -> SlaveServer | None:
     """Return what sends the log to slaves; None if there are none, or a register has a say."""
     if member is not None or not resources.store.config.ships:
@@ -167,12 +167,12 @@ def make_follower(
     progress: LogProgress,
     requests: Requests,
     services: BrokerServices,
-    member: Member | None,
-) -> Follower | None:
+    member: GroupRun | None,
+) -> HaClient | None:
     """Return what copies a master's tables, and its log if no register does; None for a master."""
     if resources.store.config.appends:
         return None
-    return Follower(
+    return HaClient(
         core,
         resources.store,
         progress,
@@ -189,13 +189,13 @@ def subscribe(service: BrokerService) -> None:
     progress, services, member = service.progress, service.services, service.member
     schedule, slaves = services.find(ScheduleClient), service.slaves
     if schedule is not None:
-        progress.on_dispatched.append(schedule.note_dispatched)
+        progress.dispatched_listeners.append(schedule.on_dispatched)
     if slaves is not None:
         is_of_durable = service.store.config.ha_ack_durable
-        shippable = progress.on_flushed if is_of_durable else progress.on_committed
-        shippable.append(slaves.note_shippable)
+        shippable = progress.flushed_listeners if is_of_durable else progress.committed_listeners
+        shippable.append(slaves.on_shippable)
     if member is not None:
-        progress.after_appended.append(member.note_appended)
-        progress.on_flushed.append(member.note_flushed)
+        progress.after_appended.append(member.on_appended)
+        progress.flushed_listeners.append(member.on_flushed)
     elif service.follower is not None:
-        progress.on_flushed.append(service.follower.note_flushed)
+        progress.flushed_listeners.append(service.follower.on_flushed)

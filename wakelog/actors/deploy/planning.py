@@ -32,19 +32,19 @@ from typing import Any
 
 from wakelog.actors.deploy.host_addresses import HostAddresses, is_wildcard, reachable_from_here
 from wakelog.actors.deploy.layers import LOG_PATH_KEYS, Layers, read_layers
-from wakelog.actors.deploy.own_keys import (
+from wakelog.actors.deploy.plan import ConsolePlan, NameServerOptions, Plan, UpOptions
+from wakelog.actors.deploy.replicas import check_replicas, register_of, replicas_of
+from wakelog.actors.deploy.up_keys import (
     ACCESS_KEY,
     CHECK_ADVERTISE,
     LOG_FORMAT,
     LOG_LEVEL,
     OPEN,
-    OWN_KEYS,
-    OWN_PREFIX,
     TAKE_OVER_NAME,
     TRUSTED_ADDRESSES,
+    UP_KEYS,
+    UP_PREFIX,
 )
-from wakelog.actors.deploy.plan import ConsolePlan, NameServerOptions, Plan, UpOptions
-from wakelog.actors.deploy.replicas import check_replicas, register_of, replicas_of
 from wakelog.actors.errors import NotPossible
 from wakelog.actors.registers.register import RegisterRefused, read_address
 from wakelog.actors.start_outcome import sentence
@@ -98,7 +98,7 @@ DEFAULT_NAME_SERVER_STORE = "~/namesrv"  # the folder of 4.9.3's kvConfigPath
 KV_CONFIG_NAME = "kvConfig.json"
 ACL_ENABLE = "aclEnable"
 
-_NOT_SHOWN = (OWN_PREFIX, PREFIX)
+_NOT_SHOWN = (UP_PREFIX, PREFIX)
 """How keys begin that a broker does not show to clients (code 26)."""
 
 _DIRECTORY_NAME = re.compile(r"[%|a-zA-Z0-9_-][%|a-zA-Z0-9_.-]{0,126}", re.ASCII)
@@ -375,7 +375,7 @@ class _Planning:
         return tls
 
     def _own(self, key: str, kind: type) -> Any:
-        return convert_value(key, self._given.get(key) or OWN_KEYS[key].default, kind)
+        return convert_value(key, self._given.get(key) or UP_KEYS[key].default, kind)
 
     def _leave_out_paths(self) -> None:
         """Drop other paths with --store: those of a copied broker.conf must not be written to."""
@@ -542,7 +542,7 @@ def _refuse_unknown_own_keys(given: Mapping[str, str]) -> None:
         if key in PASSWORD_KEYS:
             cause = f"{key} may be in tls.properties only, which others need not be able to read"
             raise NotPossible(cause, f"Put it there, and name the file with {CONFIG_FILE}.")
-        for prefix, keys in ((OWN_PREFIX, list(OWN_KEYS)), (PREFIX, sorted(GIVEN_KEYS))):
+        for prefix, keys in ((UP_PREFIX, list(UP_KEYS)), (PREFIX, sorted(GIVEN_KEYS))):
             if not key.startswith(prefix) or key in keys:
                 continue
             near = difflib.get_close_matches(key, keys, n=1) or [" or ".join(keys)]

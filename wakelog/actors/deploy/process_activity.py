@@ -27,7 +27,7 @@ class Sample(NamedTuple):
     states: frozenset[str]
 
 
-def take_sample(process_id: int) -> Sample | None:
+def read_sample(process_id: int) -> Sample | None:
     """Look at a process; None if there is none."""
     try:
         cpu_seconds, _ = _read(Path(f"/proc/{process_id}/stat"))

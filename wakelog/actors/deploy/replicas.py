@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from os.path import join
 from typing import Final, NamedTuple
 
-from wakelog.actors.deploy.own_keys import REGISTER
+from wakelog.actors.deploy.up_keys import REGISTER
 from wakelog.actors.errors import NotPossible
 from wakelog.broker.config import MASTER_ID, PORTS_ABOVE
 from wakelog.broker.replication.group_state import REPLICAS_MAX

@@ -20,7 +20,7 @@ from typing import Any
 from ray.exceptions import RayActorError
 
 from wakelog.actors.deploy.group import BROKER
-from wakelog.actors.deploy.process_activity import Sample, activity, take_sample
+from wakelog.actors.deploy.process_activity import Sample, activity, read_sample
 from wakelog.actors.ray.options import own_node_id, restart_actor
 from wakelog.actors.transport.process_death import wait_death
 
@@ -77,15 +77,15 @@ class SupervisedProcess:
         """Whether its process is one of this node."""
         return self.node_id == own_node_id()
 
-    def note_answer(self, process_id: int) -> None:
+    def on_answer(self, process_id: int) -> None:
         """Remember that it answered, and as which process."""
         self.process_id = process_id
         self.answered_at = time.monotonic()
-        self.seen = take_sample(process_id) if self.is_here else None
+        self.seen = read_sample(process_id) if self.is_here else None
 
     def doing(self) -> str | None:
         """Say what it has been busy with since the last look; None for nothing, or elsewhere."""
-        before, self.seen = self.seen, take_sample(self.process_id) if self.is_here else None
+        before, self.seen = self.seen, read_sample(self.process_id) if self.is_here else None
         if before is None or self.seen is None:
             return None
         return activity(before, self.seen)

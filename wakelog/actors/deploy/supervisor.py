@@ -77,7 +77,7 @@ class SupervisorActor:
         self._metrics = MetricsServer(self.metrics, METRICS)
         self._references: Counter[str] = Counter()
         self._log = logger(Log.BROKER)
-        self._tasks = [run_once(self._start_all(), self._note_mistake)]
+        self._tasks = [run_once(self._start_all(), self._on_mistake)]
 
     # The start.
 
@@ -94,7 +94,7 @@ class SupervisorActor:
             self._progress = ", ".join(broker.name for broker in self._plan.brokers)
             await asyncio.gather(*map(self._start, self._brokers))
         except DeploymentFailed as failed:
-            self._note_failure(failed)
+            self._on_failure(failed)
             self._ready.set()
             return
         open_logs(self._plan, "supervisor", epoch)
@@ -132,7 +132,7 @@ class SupervisorActor:
                 cause = f"{process.kind} cannot be started: {str(error)[-500:]}"
                 raise DeploymentFailed(cause, remedy) from error
         raise_failure(outcome)
-        process.note_answer(outcome["process_id"])
+        process.on_answer(outcome["process_id"])
         process.node_id = outcome["node_id"]
         process.store_id = outcome.get("store_id")
         process.notices = outcome.get("notices", [])
@@ -140,14 +140,14 @@ class SupervisorActor:
             if service.broker_name == process.broker_name:
                 service.node_id = process.node_id
 
-    def _note_failure(self, failed: DeploymentFailed) -> None:
+    def _on_failure(self, failed: DeploymentFailed) -> None:
         self._failure = {"cause": failed.cause, "remedy": failed.remedy}
 
-    def _note_mistake(self, error: Exception) -> None:
+    def _on_mistake(self, error: Exception) -> None:
         """Have the start fail with an error that nobody expects; else it would be waited for."""
         self._log.error("start failed", exc_info=error)
         remedy = "This is a mistake in wakelog; see the logs, or try another version."
-        self._note_failure(DeploymentFailed(f"the Supervisor failed: {error!r}", remedy))
+        self._on_failure(DeploymentFailed(f"the Supervisor failed: {error!r}", remedy))
         self._ready.set()
 
     async def _serve_metrics(self) -> None:
@@ -191,7 +191,7 @@ class SupervisorActor:
                     await self._start(process)
                     break
                 except DeploymentFailed as failed:
-                    self._note_failure(failed)
+                    self._on_failure(failed)
                     if failures.is_news(failed.cause):
                         self._log.error(
                             "cannot start again", cause=failed.cause, remedy=failed.remedy
@@ -208,7 +208,7 @@ class SupervisorActor:
         while True:
             process_id = await self._result(process.handle.ping.remote(), process.hung_seconds_max)
             if process_id is not None:
-                process.note_answer(process_id)
+                process.on_answer(process_id)
                 await asyncio.sleep(PING_SECONDS)
                 continue
             doing = process.doing()

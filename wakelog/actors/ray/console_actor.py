@@ -48,5 +48,5 @@ class ConsoleActor:
 
     async def state(self) -> dict[str, Any]:
         """Return its process, and why it does not serve; "" if it does."""
-        is_settled = time.monotonic() - self._began_seconds > SETTLED_SECONDS
-        return {"process_id": os.getpid(), "failure": "" if is_settled else self._failure}
+        is_steady = time.monotonic() - self._began_seconds > SETTLED_SECONDS
+        return {"process_id": os.getpid(), "failure": "" if is_steady else self._failure}

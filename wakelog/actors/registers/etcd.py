@@ -14,7 +14,7 @@ Source: etcd's api/etcdserverpb/rpc.proto; the gateway's paths are in its docume
 import base64
 from typing import Any, Final
 
-from wakelog.actors.registers.json_calls import Answer, Members, trusting
+from wakelog.actors.registers.json_calls import Answer, Endpoints, trusting
 from wakelog.actors.registers.register import (
     NO_VERSION,
     NOTHING,
@@ -47,7 +47,7 @@ class Etcd:
             if "ca" not in options:
                 raise RegisterRefused(f"{address.text} has no ca=FILE", "Name who signs.")
             tls = trusting(options["ca"], options.get("cert", ""), options.get("key", ""))
-        self._members = Members([one.strip() for one in address.place.split(",")], tls)
+        self._members = Endpoints([one.strip() for one in address.place.split(",")], tls)
         self._cluster_id = ""
 
     def read(self, key: str) -> Held:

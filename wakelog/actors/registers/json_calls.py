@@ -50,7 +50,7 @@ class Answer(NamedTuple):
         return str(text)[:REMARK_CHARACTERS_MAX]
 
 
-class Members:
+class Endpoints:
     """The members of one register, and how they are called."""
 
     def __init__(self, addresses: Sequence[str], tls: ssl.SSLContext | None = None) -> None:

@@ -19,7 +19,7 @@ import re
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
-from wakelog.actors.registers.json_calls import Answer, Members, trusting
+from wakelog.actors.registers.json_calls import Answer, Endpoints, trusting
 from wakelog.actors.registers.register import (
     NO_VERSION,
     NOTHING,
@@ -73,7 +73,7 @@ class KubernetesLease:
         ca = options.get("ca") or os.path.join(ACCOUNT_FOLDER, "ca.crt")
         host = f"[{server.hostname}]" if ":" in server.hostname else server.hostname
         port = server.port or (443 if is_tls else 80)
-        self._members = Members([f"{host}:{port}"], trusting(ca) if is_tls else None)
+        self._members = Endpoints([f"{host}:{port}"], trusting(ca) if is_tls else None)
         self._path = f"/apis/{API}/namespaces/{namespace}/leases"
         self._seen: dict[str, dict[str, Any]] = {}
 

@@ -61,9 +61,9 @@ class AllocateMappedFileClient(ServiceClient):
         except ServiceLost:
             return False
         if refusal is not None:
-            self.note_trouble("make", Trouble(refusal))
+            self.set_trouble("make", Trouble(refusal))
             return False
-        self.note_worked("make")
+        self.clear_trouble("make")
         return True
 
     async def stop_work(self) -> None:

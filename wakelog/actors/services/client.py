@@ -221,10 +221,10 @@ class ServiceClient:
             try:
                 answer = result.result()
             except Exception as error:
-                self._note_failure(method, error)
+                self._on_failure(method, error)
                 self.mark_lost()
                 raise ServiceLost(f"{self.name}: {error!r}") from error
-            self.note_worked(method)
+            self.clear_trouble(method)
             return answer
         result.add_done_callback(ignore_result)
         raise ServiceLost(f"{self.name} has {'died' if died.done() else 'not answered in time'}")
@@ -234,14 +234,14 @@ class ServiceClient:
 
         known: returns what a service that is attached now must know.
         """
-        self._tasks.add(keep(partial(self._keep_attached, known), self._note_failed))
+        self._tasks.add(keep(partial(self._keep_attached, known), self._on_attach_failed))
 
     def mark_lost(self) -> None:
         """Attach the service again: a call to it has failed."""
         if self._died is not None:
             set_died(self._died)
 
-    def note_trouble(self, asked: str, trouble: Trouble) -> None:
+    def set_trouble(self, asked: str, trouble: Trouble) -> None:
         """Note that what was asked for is refused for a reason that lasts; it is logged once."""
         if self.troubles.refused(asked, trouble):
             cause, remedy = trouble
@@ -249,23 +249,23 @@ class ServiceClient:
                 "service does not work", service=self.name, asked=asked, cause=cause, remedy=remedy
             )
 
-    def note_worked(self, asked: str) -> None:
+    def clear_trouble(self, asked: str) -> None:
         """Note that what was asked for was done."""
         if self.troubles.worked(asked):
             self._log.info("service works again", service=self.name, asked=asked)
 
-    def _note_parts(self, reasons: Mapping[str, str]) -> None:
+    def _set_missing_parts(self, reasons: Mapping[str, str]) -> None:
         """Note the parts that the service began without, and why."""
         for part in self._missing_parts - reasons.keys():
-            self.note_worked(part)
+            self.clear_trouble(part)
         self._missing_parts = set(reasons)
         for part, reason in reasons.items():
-            self.note_trouble(part, Trouble(reason, SEE_LOGS))
+            self.set_trouble(part, Trouble(reason, SEE_LOGS))
 
-    def _note_failure(self, asked: str, error: Exception) -> None:
+    def _on_failure(self, asked: str, error: Exception) -> None:
         """Note what a call raised; a process that has died is started again, and no trouble."""
         if isinstance(error, Refused) and not isinstance(error, NotAttached):
-            self.note_trouble(asked, Trouble(error.reason, error.remedy))
+            self.set_trouble(asked, Trouble(error.reason, error.remedy))
         else:
             self._log.warning("call failed", service=self.name, asked=asked, error=repr(error))
 
@@ -294,14 +294,14 @@ class ServiceClient:
                 request = msgspec.to_builtins(known())
                 answer = await self.calls.call("attach", "attach", request)
             except Exception as error:
-                self._note_failure(ATTACH, error)
+                self._on_failure(ATTACH, error)
                 await asyncio.sleep(pause_seconds)
                 if self.refusal:
                     pause_seconds = min(2 * pause_seconds, self.refused_seconds_max)
                 await self.calls.find_again()
                 continue
-            self.note_worked(ATTACH)
-            self._note_parts(answer.get("troubles", {}))
+            self.clear_trouble(ATTACH)
+            self._set_missing_parts(answer.get("troubles", {}))
             attached_at = loop.time()
             self._died = loop.create_future()
             self.attached_count += 1
@@ -323,7 +323,7 @@ class ServiceClient:
             pause_max = self.refused_seconds_max if self.refusal else self.retry_seconds_max
             pause_seconds = min(2 * pause_seconds, pause_max)
 
-    def _note_failed(self, error: Exception) -> None:
+    def _on_attach_failed(self, error: Exception) -> None:
         """Have the service attached again after an error that nobody expects."""
         self._log.error("service client failed", service=self.name, exc_info=error)
         self.mark_lost()
@@ -338,7 +338,7 @@ class ServiceClient:
         return True
 
 
-class FollowingClient(ServiceClient):
+class WatermarkClient(ServiceClient):
     """Follows one shared watermark of its service, up to what it has asked for.
 
     reached, wanted: how far the service has come, and how far it must come.
@@ -361,7 +361,7 @@ class FollowingClient(ServiceClient):
         self._rechecked_at = 0
         handle.broker.watermark_readers.append(self.read_watermark)
 
-    def note_reached(self, position: int) -> None:
+    def on_reached(self, position: int) -> None:
         """Note how far the service has come, and report it to the Broker if that is news."""
         raise NotImplementedError
 
@@ -377,7 +377,7 @@ class FollowingClient(ServiceClient):
     def read_watermark(self) -> None:
         """Note how far the service has come, if it says that by watermark."""
         if self.watermarks is not None:
-            self.note_reached(self.watermarks.get(self.watermark))
+            self.on_reached(self.watermarks.get(self.watermark))
 
     def recheck_later(self) -> None:
         """Check for progress after `recheck_seconds`, and again until nothing is outstanding."""

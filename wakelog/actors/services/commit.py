@@ -81,7 +81,7 @@ class CommitClient(ServiceClient):
         due.least_pages = config.commit_commit_log_least_pages
         due.thorough_interval_ms = config.commit_commit_log_thorough_interval_ms
 
-    def note_appended(self, physical_offset: int) -> None:
+    def on_appended(self, physical_offset: int) -> None:
         """Note how far the buffers reach."""
         self._appended = physical_offset
         if not self.timer.is_running:
@@ -123,11 +123,11 @@ class CommitClient(ServiceClient):
         if failure is not None:
             if self._failures.is_news(failure):
                 self._errors.error("commit failed", cause=failure)
-            self.note_trouble("commit", Trouble(failure))
+            self.set_trouble("commit", Trouble(failure))
             return False
         self._failures.clear()
-        self.note_worked("commit")
-        self._pool.note_committed(physical_offset)
+        self.clear_trouble("commit")
+        self._pool.on_committed(physical_offset)
         return True
 
 

@@ -20,8 +20,8 @@ from wakelog.dispatchers import core_dispatchers
 from wakelog.dispatchers.consume_queue import ConsumeQueueDispatcher
 from wakelog.dispatchers.dispatcher import CoreDispatcher
 from wakelog.dispatchers.filter_bitmap import FilterFile
-from wakelog.dispatchers.follower import Follower
 from wakelog.dispatchers.index import IndexDispatcher
+from wakelog.dispatchers.lagging_dispatcher import LaggingDispatcher
 from wakelog.dispatchers.log_cursor import LogCursor
 from wakelog.dispatchers.plugins import PluginCursor, find_plugins, own_plugins
 from wakelog.dispatchers.reput import DispatchDecision, FlushJob, Reput
@@ -75,7 +75,7 @@ class KernelLoading:
     def kernels(self) -> Kernels | None:
         """Return the kernels if they are ready; the first call starts the work."""
         if self._thread is None:
-            self._thread = start_thread(self._load, self._note_failed, name="compile")
+            self._thread = start_thread(self._load, self._on_failed, name="compile")
         return self._kernels
 
     def wait(self) -> None:
@@ -93,7 +93,7 @@ class KernelLoading:
             sys.setswitchinterval(before_seconds)
             self._is_over.set()
 
-    def _note_failed(self, error: Exception) -> None:
+    def _on_failed(self, error: Exception) -> None:
         logger(Log.STORE).warning("no compiled kernels", cause=repr(error))
 
 
@@ -279,7 +279,7 @@ class Dispatch:
         """Finish the index, or a part of it."""
         run_for_a_share(lambda: self.core.catch_up(wall_ms()), CATCH_UP_SECONDS_MAX)
 
-    def _make_follower(self, fs: FileSystem, config: StoreConfig) -> Follower | None:
+    def _make_follower(self, fs: FileSystem, config: StoreConfig) -> LaggingDispatcher | None:
         """Let the index fall behind the queues, if there is an index."""
         for dispatcher in self._dispatchers:
             if isinstance(dispatcher, IndexDispatcher):
@@ -289,7 +289,7 @@ class Dispatch:
                     kernels=_LOADING.kernels,
                     skip_segment=config.compat_skip_segment,
                 )
-                return Follower(dispatcher, cursor)
+                return LaggingDispatcher(dispatcher, cursor)
         return None
 
     @staticmethod

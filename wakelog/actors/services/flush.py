@@ -99,7 +99,7 @@ class FlushService(Service):
         core, shared = self._core, self.watermarks
         core.known_durable(known.flushed)
         self._step(known.committed, known.appended, known.stored_ms, force=known.force)
-        self._note_durable()
+        self._write_durable()
         if shared is not None:
             flushed = max(core.flushed_offset, shared.get(SharedWatermark.FLUSHED))
             shared.set(SharedWatermark.FLUSHED, flushed)
@@ -150,7 +150,7 @@ class FlushService(Service):
             end += segment_bytes
         self._reach = end
 
-    def _note_durable(self) -> None:
+    def _write_durable(self) -> None:
         """Write down how far the log is durable, once a period, after callers were answered."""
         if self._durable is None or (now_ms := steady_ms()) < self._checkpoint_ms + CHECKPOINT_MS:
             return
@@ -188,7 +188,7 @@ class FlushService(Service):
                 shared.set(SharedWatermark.FLUSHED, flushed)
                 if self._broker is not None:
                     self._broker.notify()
-            self._note_durable()
+            self._write_durable()
         if self._durable is not None:
             note_ms = self._checkpoint_ms + CHECKPOINT_MS
             next_step_ms = note_ms if next_step_ms is None else min(note_ms, next_step_ms)

@@ -23,7 +23,7 @@ from typing import Any
 
 import msgspec
 
-from wakelog.actors.services.client import FollowingClient, ServiceHandle, ServiceLost
+from wakelog.actors.services.client import ServiceHandle, ServiceLost, WatermarkClient
 from wakelog.actors.services.flush import CHECKPOINT_MS, FlushOutcome, FlushRequest
 from wakelog.actors.transport.descriptors import descriptor_path, send_descriptors
 from wakelog.actors.transport.shared_watermarks import SharedWatermark
@@ -79,7 +79,7 @@ class OwnSync:
         self._segments.close()
 
 
-class FlushClient(FollowingClient):
+class FlushClient(WatermarkClient):
     """Has the log made durable: at once for a caller that waits, else once an interval."""
 
     watermark = SharedWatermark.FLUSHED
@@ -119,7 +119,7 @@ class FlushClient(FollowingClient):
         self._store_config = handle.broker.plan.settings.store
         self.own_count = 0
 
-    def note_appended(self, *, appended: int, committed: int, stored_ms: int) -> None:
+    def on_appended(self, *, appended: int, committed: int, stored_ms: int) -> None:
         """Note how far the log and its segments reach; Flush makes that durable in time.
 
         stored_ms: the store time of the last message below `appended`, 0 if unknown.
@@ -149,7 +149,7 @@ class FlushClient(FollowingClient):
         self.notifier.notify()
         self.recheck_later()
 
-    def note_reached(self, position: int) -> None:
+    def on_reached(self, position: int) -> None:
         """Note how far the log is durable, and report that to the Broker."""
         if position > self.reached and not self._has_failed:
             self.reached = position
@@ -229,7 +229,7 @@ class FlushClient(FollowingClient):
         )
         outcome = msgspec.convert(answer, FlushOutcome)
         self._is_noted = outcome.noted or self.watermarks is not None
-        self.note_reached(outcome.flushed)
+        self.on_reached(outcome.flushed)
         if outcome.failure is not None:
             self._fail(outcome.failure)
         elif outcome.reach < request.committed:
@@ -244,10 +244,10 @@ class FlushClient(FollowingClient):
         except StoreError as error:
             self._fail(str(error))
         else:
-            self.note_reached(end)
+            self.on_reached(end)
 
     def _fail(self, cause: str) -> None:
         if not self._has_failed:
             self._has_failed = True
-            self.note_trouble("fsync", Trouble(cause, START_AGAIN))
+            self.set_trouble("fsync", Trouble(cause, START_AGAIN))
             self._on_failed(cause)

@@ -124,7 +124,7 @@ class PullHoldClient(ServiceClient):
 
     def wake(self, notes: Note | Awaitable[Note]) -> None:
         """Wake the pulls that wait for what notes say; `notes` may be a reference to them."""
-        wake = run_once(self._call("wake", notes), self._note_failed)
+        wake = run_once(self._call("wake", notes), self._on_attach_failed)
         self._wakes.add(wake)
         wake.add_done_callback(self._wakes.discard)
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from wakelog.actors.services.client import FollowingClient, ServiceHandle, ServiceLost
+from wakelog.actors.services.client import ServiceHandle, ServiceLost, WatermarkClient
 from wakelog.actors.services.dispatch import Dispatch, load_for_backlog
 from wakelog.actors.services.pull_hold import arrival_notes
 from wakelog.actors.services.service import Service, Session
@@ -240,7 +240,7 @@ class ReputService(Service):
             os._exit(1)
 
 
-class ReputClient(FollowingClient):
+class ReputClient(WatermarkClient):
     """Has the log dispatched, and reports how far the queues reach.
 
     By reference a step is called, and the next one when its result is there. Else a notification is
@@ -328,11 +328,11 @@ class ReputClient(FollowingClient):
         if self._pace_timer.is_running:
             self._notify()
 
-    def note_reached(self, position: int) -> None:
+    def on_reached(self, position: int) -> None:
         """Report to the Broker how far the queues reach."""
         if position > self.reached:
             self.reached = position
-            self.note_worked(STEP)
+            self.clear_trouble(STEP)
             self._on_dispatched(position)
 
     def request_call(self) -> None:

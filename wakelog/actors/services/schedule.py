@@ -179,11 +179,11 @@ class ScheduleClient(ServiceClient):
         self._clock_ahead_seconds = 0.0
         self._errors = logger(Log.STORE_ERROR)
 
-    def note_delayed(self, log_end: int) -> None:
+    def on_delayed(self, log_end: int) -> None:
         """Note that a delayed message was put below `log_end`."""
         self._delayed_end = log_end
 
-    def note_dispatched(self) -> None:
+    def on_dispatched(self) -> None:
         """Note that the store's `dispatched` may have grown."""
         if self._delivers and not self.worker.is_running:
             self._ask_for_delayed()
@@ -220,10 +220,10 @@ class ScheduleClient(ServiceClient):
                 self._positions = dict(await self._deliver(due))
             except StoreError as error:
                 self._errors.error("delayed messages not delivered", cause=str(error))
-                self.note_trouble("deliver", Trouble(str(error)))
+                self.set_trouble("deliver", Trouble(str(error)))
                 self._ask_in(self.failed_seconds)
                 return False
-            self.note_worked("deliver")
+            self.clear_trouble("deliver")
             return True
         self._ask_in(wait_ms / 1000)
         self._ask_for_delayed()

@@ -130,12 +130,12 @@ class TransactionCheckClient(ServiceClient):
         try:
             while await self._check(started_ms, self._decide):
                 pass
-            self.note_worked("round")
+            self.clear_trouble("round")
         except ServiceLost:
             pass  # the next round begins at the committed offsets
         except StoreError as error:
             self._errors.error("half messages not checked", cause=str(error))
-            self.note_trouble("round", Trouble(str(error)))
+            self.set_trouble("round", Trouble(str(error)))
         self._start_timer()
         return False
 

@@ -36,7 +36,7 @@ from enum import IntEnum
 from pathlib import Path
 from uuid import UUID
 
-MAGIC = int.from_bytes(b"WAKEWORD", "big")
+MAGIC = int.from_bytes(b"WAKEMARK", "big")
 PAGE_BYTES = 4096
 LINE_BYTES = 64  # of every x86-64 and most ARM processors; on Apple's (128) only speed suffers
 VALUE_BYTES = 8

@@ -12,7 +12,7 @@ AdminBrokerProcessor.registerFilterServer (4.9.3).
 from wakelog.broker.decision import Appender, Outcome, Persist, WriteLine
 from wakelog.broker.effects import Work
 from wakelog.broker.error_response import LimitReached
-from wakelog.broker.heartbeats import Heartbeat, Member, Membership
+from wakelog.broker.heartbeats import ClientRole, Heartbeat, Membership
 from wakelog.broker.membership import CONSTANT_LENGTH_MAX, Client
 from wakelog.broker.names import check_client_id, check_group, retry_topic
 from wakelog.broker.processors.pull_filter import check_filters_by
@@ -94,7 +94,7 @@ def _register(
     client = Client(request.channel, data.client_id, language, command.version, now_ms)
     for number, consumer in enumerate(data.consumer_data_set, 1):
         yield from _register_group(state, client, consumer, now_ms)
-        state.heartbeats.note_registered(under_way, (Member.CONSUMER, consumer.group_name))
+        state.heartbeats.on_registered(under_way, (ClientRole.CONSUMER, consumer.group_name))
         filters_before = state.filters.change_count
         has_room = yield from state.filters.register_in_steps(
             consumer.group_name,
@@ -111,7 +111,7 @@ def _register(
     for number, producer in enumerate(data.producer_data_set, 1):
         check_group(producer.group_name)
         state.producers.add(client, producer.group_name)
-        state.heartbeats.note_registered(under_way, (Member.PRODUCER, producer.group_name))
+        state.heartbeats.on_registered(under_way, (ClientRole.PRODUCER, producer.group_name))
         if not number % GROUPS_PER_STEP:
             yield
     return request.success()
@@ -145,9 +145,12 @@ def unregister_client(
 ) -> Outcome:
     """Take a client out of a producer group, a consumer group, or both (code 35)."""
     header, channel_id = request.header, request.channel.id
-    named = (Member.PRODUCER, header.producer_group), (Member.CONSUMER, header.consumer_group)
+    named = (
+        (ClientRole.PRODUCER, header.producer_group),
+        (ClientRole.CONSUMER, header.consumer_group),
+    )
     memberships = [(member, group) for member, group in named if group is not None]
-    state.heartbeats.note_left(channel_id, *memberships)
+    state.heartbeats.on_left(channel_id, *memberships)
     for membership in memberships:
         _leave(state, membership, channel_id, request.now_ms)
     return request.success()
@@ -155,7 +158,7 @@ def unregister_client(
 
 def _leave(state: BrokerState, membership: Membership, channel_id: int, now_ms: int) -> None:
     member, name = membership
-    if member is Member.PRODUCER:
+    if member is ClientRole.PRODUCER:
         state.producers.remove(name, channel_id)
         return
     group = state.groups.find(name, now_ms)

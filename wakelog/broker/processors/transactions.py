@@ -180,7 +180,7 @@ def _commit(
 def _put_op(state: BrokerState, half: MessageRecord, now_ms: int) -> PutStatus:
     """Put the op message. If the store refuses it, the half message is checked again."""
     result = state.store.put_message(op_draft(half, state.store_host, now_ms), now_ms)
-    state.open_check.note_ended(half.queue_offset)
+    state.open_check.on_ended(half.queue_offset)
     if result.status is not PutStatus.PUT_OK:
         values = {"queue_offset": half.queue_offset, "cause": result.status.value}
         line = WriteLine(Appender.TRANSACTION, "transaction op message write failed", values)

@@ -82,14 +82,14 @@ HAND_OVER_MS_MAX: Final = 5_000
 """How long a master takes no sends while its successor catches up."""
 
 
-class SettledLog(Protocol):
+class FreezableLog(Protocol):
     """The own log, as an election needs it."""
 
     @property
     def end(self) -> int:
         """Where it ends, durable or not."""
 
-    def settle(self) -> int:
+    def freeze(self) -> int:
         """Take no more bytes from a master, make all there is durable, and return the end.
 
         Raises: StoreFailed, StoreFull.
@@ -97,13 +97,13 @@ class SettledLog(Protocol):
 
 
 class ReadRegister(NamedTuple):
-    """Read the group's value, and report it by `note_read` or `note_no_answer`."""
+    """Read the group's value, and report it by `on_read` or `on_no_answer`."""
 
     call: int
 
 
 class ReplaceState(NamedTuple):
-    """Replace the group's value if it has this version; report by `note_replaced`."""
+    """Replace the group's value if it has this version; report by `on_replaced`."""
 
     call: int
     state: GroupState
@@ -141,7 +141,7 @@ class Election:
         own_id: int,
         address: ReplicaAddress,
         epochs: Epochs,
-        log: SettledLog,
+        log: FreezableLog,
         *,
         new_log_id: bytes,
         is_log_empty: bool,
@@ -229,17 +229,17 @@ class Election:
         else:
             self._watch_master(now_ms)
 
-    def note_changed(self) -> None:
+    def on_changed(self) -> None:
         """Note that the register may have another value."""
         self._must_read = True
 
-    def note_read(self, call: int, found: VersionedState, now_ms: int) -> None:
+    def on_read(self, call: int, found: VersionedState, now_ms: int) -> None:
         """Note what a read has found."""
         if call == self._call:
             self._call, self._must_read = 0, False
             self._learn(found, now_ms)
 
-    def note_replaced(self, call: int, version: str | None, now_ms: int) -> None:
+    def on_replaced(self, call: int, version: str | None, now_ms: int) -> None:
         """Note the answer to a proposal: the value's new version, None if it had another one."""
         if call != self._call:
             return
@@ -249,17 +249,17 @@ class Election:
         else:
             self._learn(VersionedState(self._undecided[0], version), now_ms)
 
-    def note_no_answer(self, call: int, now_ms: int) -> None:
+    def on_no_answer(self, call: int, now_ms: int) -> None:
         """Note that a call has failed; the register may have done it all the same."""
         if call == self._call:
             self._asked_ms = now_ms - self._settings.call_ms_max + RETRY_MS
 
-    def note_frame(self, end: int, own_end: int, confirmed: int, now_ms: int) -> None:
+    def on_frame(self, end: int, own_end: int, confirmed: int, now_ms: int) -> None:
         """Note a frame of the master that is followed: how far its log goes, and the own one."""
         self._frame_ms, self._reported_end, self._own_end = now_ms, end, own_end
         self.reported_confirmed = max(self.reported_confirmed, min(confirmed, own_end))
 
-    def note_promise(self, epoch: int) -> None:
+    def on_promise(self, epoch: int) -> None:
         """Note that another replica has promised this epoch."""
         self._met_promise = max(self._met_promise, epoch)
 
@@ -291,12 +291,12 @@ class Election:
         state = found.state
         if state is None:
             return
-        self._note_place(state)
+        self._check_place(state)
         self._take_over(state, found.version, now_ms)
         if is_loss and not self.in_sync:
             self.reported_confirmed = 0
 
-    def _note_place(self, state: GroupState) -> None:
+    def _check_place(self, state: GroupState) -> None:
         """Look whether another broker has this replica's number by now."""
         place = state.replicas.get(self.own_id)
         is_own = place is not None and place.address == self._address.address
@@ -314,15 +314,15 @@ class Election:
             assert self.in_sync is not None
             if is_mine and state.epoch == self.epoch:
                 self._renewed_ms = self._asked_ms
-                self.in_sync.note_register(state.in_sync, version)
+                self.in_sync.on_register(state.in_sync, version)
                 return
             if not (is_mine and state.epoch == self._epochs.promise):
                 self.step_down(f"epoch {state.epoch} has master {state.master}", now_ms)
                 return
-            self._take_role(state, now_ms)
+            self._adopt_role(state, now_ms)
         elif self.role is Role.CANDIDATE and self._undecided is None:
             if is_mine and state.epoch == self.epoch:
-                self._take_role(state, now_ms)
+                self._adopt_role(state, now_ms)
             else:
                 self.role = Role.FOLLOWER
                 self._frame_ms = now_ms
@@ -334,11 +334,11 @@ class Election:
             return loss_epoch > 0 and self._epochs.promise <= loss_epoch
         return loss_epoch > before.loss_epoch
 
-    def _take_role(self, state: GroupState, now_ms: int) -> None:
+    def _adopt_role(self, state: GroupState, now_ms: int) -> None:
         was_master = self.role is Role.MASTER
         self.role, self.in_sync, self._successor = Role.FOLLOWER, None, 0
         try:
-            start = self._log.settle()
+            start = self._log.freeze()
             self._epochs.begin(EpochLine(state.epoch, start))
         except StoreError as error:
             if was_master:
@@ -463,7 +463,7 @@ class Election:
         self._epochs.make_promise(epoch)
         if self.role is not Role.MASTER:
             self.role, self.epoch = Role.CANDIDATE, epoch
-            self._log.settle()
+            self._log.freeze()
         proposed = state.led_by(master or self.own_id, epoch=epoch, in_sync=members)
         self._replace(proposed, version, now_ms)
 

@@ -51,12 +51,12 @@ class _Peer:
         self.is_seeding = False
         self.lost_ms: int | None = None
 
-    def note_ack(self, durable: int, now_ms: int, *, is_seeding: bool) -> None:
+    def on_ack(self, durable: int, now_ms: int, *, is_seeding: bool) -> None:
         """Note what it has on a connection that works."""
         self.durable, self.acked_ms, self.is_seeding = durable, now_ms, is_seeding
         self.lost_ms = None
 
-    def note_lost(self, now_ms: int) -> None:
+    def on_lost(self, now_ms: int) -> None:
         """Note that its connection has ended."""
         if self.durable != NOTHING:
             self.durable, self.lost_ms = NOTHING, now_ms
@@ -110,27 +110,27 @@ class InSync:
         proposed = self.members if self.proposal is None else self.proposal.members
         return min(len(self.members), len(proposed)) >= self._replicas_min
 
-    def note_own(self, durable: int) -> bool:
+    def on_own_durable(self, durable: int) -> bool:
         """Note what is durable here; return whether `confirmed` has moved."""
         self._own_durable = max(self._own_durable, durable)
         return self._confirm()
 
-    def note_ack(self, replica: int, durable: int, now_ms: int, *, is_seeding: bool) -> bool:
+    def on_ack(self, replica: int, durable: int, now_ms: int, *, is_seeding: bool) -> bool:
         """Note what a follower has on its connection; return whether `confirmed` has moved."""
         peer = self._peers.get(replica)
         if peer is None:
             peer = self._peers[replica] = _Peer(now_ms)
-        peer.note_ack(durable, now_ms, is_seeding=is_seeding)
+        peer.on_ack(durable, now_ms, is_seeding=is_seeding)
         if durable >= peer.goal_end:
             peer.caught_up_ms = peer.goal_ms
             peer.goal_end, peer.goal_ms = self._own_durable, now_ms
         return self._confirm()
 
-    def note_lost(self, replica: int, now_ms: int) -> None:
+    def on_lost(self, replica: int, now_ms: int) -> None:
         """Note that a follower's connection has ended."""
         peer = self._peers.get(replica)
         if peer is not None:
-            peer.note_lost(now_ms)
+            peer.on_lost(now_ms)
 
     def acked_by_all_ms(self, now_ms: int) -> int:
         """Return since when one of the counted has been silent; now for a master alone."""
@@ -173,7 +173,7 @@ class InSync:
         self.proposal = Proposal(members, version)
         self._confirm()
 
-    def note_register(self, members: frozenset[int], version: str) -> bool:
+    def on_register(self, members: frozenset[int], version: str) -> bool:
         """Note what the register has in this epoch; return whether `confirmed` has moved."""
         proposal = self.proposal
         if proposal is not None and version != proposal.version:

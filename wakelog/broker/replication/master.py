@@ -7,7 +7,7 @@ name server to answer decides.
 from typing import NamedTuple, Self
 
 from wakelog.broker.config import PORTS_ABOVE, BrokerConfig
-from wakelog.broker.replication.following import MasterLog
+from wakelog.broker.replication.ha_client_state import MasterLog
 from wakelog.protocol.bodies import KVTable, decode_body
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.storage.settings_text import parse_properties

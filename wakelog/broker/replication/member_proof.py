@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from wakelog.broker.replication.following import FollowingEnded
+from wakelog.broker.replication.ha_client_state import FetchEnded
 from wakelog.protocol.member_frames import Answer, Hello, encode_hello
 
 NONCE_BYTES: Final = 32
@@ -98,7 +98,7 @@ class FollowerProof:
     def take(self, answer: Answer) -> Hello | None:
         """Return the hello to say next; None if the answer is the master's last word.
 
-        Raises: FollowingEnded for a master that does not prove what it has to.
+        Raises: FetchEnded for a master that does not prove what it has to.
         """
         account = self._account
         if answer.refusal or account is None or self._has_proved:
@@ -106,10 +106,10 @@ class FollowerProof:
         secret_key = account.secret_key
         if secret_key is None:
             cause = f"the follower's files have no account {account.access_key}"
-            raise FollowingEnded(cause, is_mismatch=True)
+            raise FetchEnded(cause, is_mismatch=True)
         expected = _proof(secret_key, _MASTER, answer.nonce, self.hello)
         if len(answer.nonce) != NONCE_BYTES or not hmac.compare_digest(answer.proof, expected):
-            raise FollowingEnded(
+            raise FetchEnded(
                 f"the master does not prove that it knows the secret key of {account.access_key}",
                 is_mismatch=True,
             )

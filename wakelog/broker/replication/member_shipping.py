@@ -76,7 +76,7 @@ class MemberShipping:
         self.refusal = ""
         self._epoch = 0
 
-    def take_hello(
+    def answer_hello(
         self, hello: Hello, log: MasterLogView, checksum: Callable[[int, int], int], now_ms: int
     ) -> Answer:
         """Return the answer to a hello; `refusal` of both is the same.
@@ -113,7 +113,7 @@ class MemberShipping:
             log.lines,
         )
 
-    def take_ack(self, ack: Ack, now_ms: int) -> None:
+    def on_ack(self, ack: Ack, now_ms: int) -> None:
         """Note what the follower has; a refusal ends the connection."""
         self._received_ms = now_ms
         if self.refusal or not self.replica:

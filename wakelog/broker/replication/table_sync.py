@@ -165,7 +165,7 @@ class TableSync:
             if self._followed.get(topic, 0) < end <= log_end
         }
 
-    def note_followed(self, ends: Mapping[str, int]) -> None:
+    def on_followed(self, ends: Mapping[str, int]) -> None:
         """Note that the own queues are those of the master after these deletions."""
         self._followed |= ends
 

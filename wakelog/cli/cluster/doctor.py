@@ -26,9 +26,10 @@ from wakelog.cli.output import Output
 from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError
 from wakelog.client.route import MASTER_ID
+from wakelog.console.cluster_reading import ClusterReading, GroupReading, read_snapshot
 from wakelog.console.findings import (
     MOVES_MS,
-    SERVER_JUDGES,
+    SERVER_RULE_CHECKS,
     bounded,
     group_findings,
     letter_findings,
@@ -36,7 +37,6 @@ from wakelog.console.findings import (
 )
 from wakelog.console.history import History
 from wakelog.console.rules import CHECK_GROUP, OK, PROBLEM, WARNING, Finding, say
-from wakelog.console.snapshot import GroupReading, Snapshot, read_snapshot
 from wakelog.console.subjects import broker_text
 from wakelog.console.views.brokers import version_text
 from wakelog.console.views.groups import answer
@@ -61,7 +61,7 @@ async def _findings(admin: Admin, topic: str | None, group: str | None) -> Async
     snapshot = history.latest
     for each in answers(snapshot):
         yield each
-    for each in bounded(wrong(history, (*SERVER_JUDGES, waiting_findings))):
+    for each in bounded(wrong(history, (*SERVER_RULE_CHECKS, waiting_findings))):
         yield each
     if snapshot.failure is not None:
         return
@@ -73,7 +73,7 @@ async def _findings(admin: Admin, topic: str | None, group: str | None) -> Async
             yield each
 
 
-def answers(snapshot: Snapshot) -> Iterator[Finding]:
+def answers(snapshot: ClusterReading) -> Iterator[Finding]:
     """Yield the servers that answer."""
     for server in snapshot.name_servers:
         if server.failure is None:
@@ -132,7 +132,7 @@ def route_findings(about: str, route: TopicRouteData) -> Iterator[Finding]:
 
 
 async def _group(
-    admin: Admin, group: str, topic: str | None, snapshot: Snapshot
+    admin: Admin, group: str, topic: str | None, snapshot: ClusterReading
 ) -> AsyncIterator[Finding]:
     """Yield what is wrong with a group, and what is fine. snapshot: with groups."""
     about, history = f"group {group}", History()
@@ -158,7 +158,9 @@ async def _group(
         yield _failed(about, error)
 
 
-async def _reading(admin: Admin, group: str, topic: str | None, snapshot: Snapshot) -> GroupReading:
+async def _reading(
+    admin: Admin, group: str, topic: str | None, snapshot: ClusterReading
+) -> GroupReading:
     """Return a group, with its progress in a topic also if it has not committed there.
 
     Raises: ClientError.

@@ -11,10 +11,10 @@ from wakelog.actors.errors import DeploymentFailed
 from wakelog.cli.failures import with_options
 from wakelog.cli.output import Output
 from wakelog.client.admin import Admin
+from wakelog.console.cluster_reading import read_snapshot
 from wakelog.console.findings import find
 from wakelog.console.history import History
 from wakelog.console.rules import PROBLEM, Finding
-from wakelog.console.snapshot import read_snapshot
 
 
 async def findings(admin: Admin, seconds: float) -> AsyncIterator[Output]:

@@ -200,7 +200,7 @@ async def status(admin: Admin, address: str, behind_max: int | None) -> AsyncIte
 
     Raises: DeploymentFailed if something is wrong; ClientError; RegisterRefused for an address.
     """
-    groups = await _settled_groups(admin, address)
+    groups = await _stable_groups(admin, address)
     rows, problems, remedies = [], list[str](), list[str]()
     is_mixed = any(group.reading.state is not None for group in groups)
     for group in groups:
@@ -218,7 +218,7 @@ async def status(admin: Admin, address: str, behind_max: int | None) -> AsyncIte
         raise DeploymentFailed("; ".join(problems), " ".join(dict.fromkeys(remedies)))
 
 
-async def _settled_groups(admin: Admin, address: str) -> list[Group]:
+async def _stable_groups(admin: Admin, address: str) -> list[Group]:
     """Ask once more what may pass by itself. Raises: ClientError; RegisterRefused."""
     groups = await _read_groups(admin, address)
     notes = [one.note for group in groups for one in group.replicas]

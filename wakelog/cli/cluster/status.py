@@ -17,10 +17,15 @@ from wakelog.cli.cluster.output import Columns, Moment
 from wakelog.cli.output import Output, Text
 from wakelog.client.admin import Admin
 from wakelog.compiled.library import COMPILED, PLAIN
-from wakelog.console.findings import SERVER_JUDGES, bounded, wrong
+from wakelog.console.cluster_reading import (
+    BrokerReading,
+    ClusterReading,
+    read_snapshot,
+    runtime_number,
+)
+from wakelog.console.findings import SERVER_RULE_CHECKS, bounded, wrong
 from wakelog.console.history import History
 from wakelog.console.rules import OK, Finding
-from wakelog.console.snapshot import BrokerReading, Snapshot, read_snapshot, runtime_number
 from wakelog.console.subjects import broker_text
 from wakelog.console.views.brokers import version_text
 
@@ -65,22 +70,22 @@ async def top(admin: Admin, interval_seconds: float, *, clears: bool) -> AsyncIt
         await asyncio.sleep(interval_seconds)
 
 
-async def _read(admin: Admin) -> Snapshot:
+async def _read(admin: Admin) -> ClusterReading:
     return await read_snapshot(admin, round(time.time() * 1000), with_groups=False)
 
 
-async def _findings(found: Snapshot) -> AsyncIterator[Finding]:
+async def _findings(found: ClusterReading) -> AsyncIterator[Finding]:
     for broker in found.brokers:
         sends = broker.values.get(SENDS_VALUE, "")
         if sends.startswith(PLAIN):
             yield Finding(OK, broker_text(broker), f"sends run as {sends}")
     history = History()
     history.add(found)
-    for each in bounded(wrong(history, SERVER_JUDGES)):
+    for each in bounded(wrong(history, SERVER_RULE_CHECKS)):
         yield each
 
 
-def _table(found: Snapshot) -> Columns:
+def _table(found: ClusterReading) -> Columns:
     brokers = sorted(found.brokers, key=lambda x: (x.cluster, x.name, x.broker_id))
     return Columns(HEADS, [tuple(_row(each)) for each in brokers], "no broker has registered")
 

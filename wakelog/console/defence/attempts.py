@@ -98,7 +98,7 @@ class Attempts:
             self._change(attempt, now_ms, 1)
         return wait_ms
 
-    def take_back(self, attempt: Attempt, now_ms: int) -> None:
+    def forget(self, attempt: Attempt, now_ms: int) -> None:
         """Count an attempt no more: its password was right, or it was not compared."""
         self._change(attempt, now_ms, -1)
 

@@ -36,7 +36,7 @@ async def login(console: Console, request: Request) -> Page | Response:
         wait = f"Too many attempts for this account. Wait {span_text(wait_ms)}"
         return _page(to, wait, 429)
     if console.logins.take(place=place):
-        console.attempts.take_back(attempt, now_ms)
+        console.attempts.forget(attempt, now_ms)
         return _page(to, BUSY, 503)
     try:
         account = await _compared(console, name, password)
@@ -47,7 +47,7 @@ async def login(console: Console, request: Request) -> Page | Response:
         console.audit.add_refused(entry._replace(result="failed: another name or password"))
         return _page(to, "There is no such account, or its password is another", 403)
     console.audit.add(entry)
-    console.attempts.take_back(attempt, now_ms)
+    console.attempts.forget(attempt, now_ms)
     sessions.end(request)
     response = RedirectResponse(to, 303)
     set_cookie(request, response, sessions.begin(account))

@@ -23,6 +23,7 @@ from starlette.types import ASGIApp
 from wakelog.client.errors import ClientError
 from wakelog.console.accounts import NO_ONE, Account, Role
 from wakelog.console.audit_log import Entry
+from wakelog.console.cluster_reading import ClusterReading
 from wakelog.console.pages import (
     access,
     audit,
@@ -52,7 +53,6 @@ from wakelog.console.pages.guard import (
 from wakelog.console.pages.sessions import Sessions, cookie_of, new_cookie, set_cookie
 from wakelog.console.pages.site import LIVE_BEGIN, LIVE_END, Console, Page, PageRoute, path
 from wakelog.console.pages.streams import HeldResponse, hold
-from wakelog.console.snapshot import Snapshot
 
 _FAMILIES: Final = (
     overview, messages, topics, members, groups, dead_letters, delayed, transactions, brokers,
@@ -119,7 +119,7 @@ class Site:
                 bound_form(request, STRANGERS_FORM_BYTES_MAX)
             account = account or NO_ONE
             if not may(account, row.role):
-                self._note_refused(request, account)
+                self._log_refused(request, account)
                 raise HTTPException(403, f"{account.name} may look, and change nothing")
             request.state.account = account
             request.state.sessions = self._sessions
@@ -131,7 +131,7 @@ class Site:
 
         return answer
 
-    def _note_refused(self, request: Request, account: Account) -> None:
+    def _log_refused(self, request: Request, account: Account) -> None:
         """Write down that an account asked for what it may not do."""
         console, host = self._console, request.client.host if request.client else ""
         asked = f"{request.method} {request.url.path}"
@@ -235,7 +235,7 @@ class Site:
         reader, sessions = self._console.reader, self._sessions
         number, shown, quiet = reader.number, "", 0
         while True:
-            reader.note_viewer()
+            reader.on_viewer()
             is_quiet = False
             try:
                 async with asyncio.timeout(CHECK_SECONDS):
@@ -277,7 +277,7 @@ class Site:
         return self.respond(request, page)
 
 
-def _cluster_text(snapshot: Snapshot) -> str:
+def _cluster_text(snapshot: ClusterReading) -> str:
     return ", ".join(sorted(snapshot.info.cluster_addr_table)) or "no cluster yet"
 
 

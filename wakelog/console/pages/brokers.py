@@ -5,8 +5,8 @@ from typing import Final
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+from wakelog.console.cluster_reading import BrokerReading
 from wakelog.console.pages.site import Console, Page, PageRoute, path
-from wakelog.console.snapshot import BrokerReading
 from wakelog.console.views import brokers as views
 from wakelog.console.views import replicas, services, settings, store_health, verdict
 

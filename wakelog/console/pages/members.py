@@ -8,8 +8,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from wakelog.client.errors import ClientError
+from wakelog.console.cluster_reading import GroupReading
 from wakelog.console.pages.site import Console, Page, PageRoute, path
-from wakelog.console.snapshot import GroupReading
 from wakelog.console.views import members as views
 from wakelog.console.views import verdict
 from wakelog.console.views.clients import version_text

@@ -170,7 +170,7 @@ async def _tail_news(console: Console, request: Request, asked: Asked) -> AsyncI
         async with console.tails.watch(TailOf(asked.topic, asked.tag or "*", asked.sql)) as viewer:
             yield "event: began\ndata: \n\n"
             while not reader.has_ended and is_open():
-                reader.note_viewer()
+                reader.on_viewer()
                 came = await viewer.next(TAIL_WAIT_SECONDS)
                 if rows := views.rows_of(x for x in reversed(came) if accepts(x)):
                     text = template.render(rows=rows, now_ms=reader.now_ms, is_in_topic=True)

@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 from wakelog.broker.trouble import read_troubles
 from wakelog.client.route import MASTER_ID
+from wakelog.console.cluster_reading import BrokerReading, ClusterReading, runtime_number
 from wakelog.console.history import DISK, History
 from wakelog.console.rules import OK, Finding
-from wakelog.console.snapshot import BrokerReading, Snapshot, runtime_number
 from wakelog.console.views.store_health import full_in
 
 
@@ -31,7 +31,7 @@ class BrokerRow(NamedTuple):
     up_since_ms: int
 
 
-def rows(history: History, snapshot: Snapshot) -> list[BrokerRow]:
+def rows(history: History, snapshot: ClusterReading) -> list[BrokerRow]:
     """Return the brokers in the order of their names and ids."""
     ends = {
         each.name: runtime_number(each.values, "commitLogMaxOffset")

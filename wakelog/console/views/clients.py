@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
-from wakelog.console.snapshot import BrokerReading, Snapshot
+from wakelog.console.cluster_reading import BrokerReading, ClusterReading
 from wakelog.console.views.lists import Head, Listed, listed
 from wakelog.protocol.bodies import ProducerConnection
 from wakelog.protocol.versions import version_name
@@ -51,7 +51,7 @@ def version_text(version: int) -> str:
     return version_name(version).removeprefix("V").replace("_", ".")
 
 
-def rows(snapshot: Snapshot) -> list[ClientRow]:
+def rows(snapshot: ClusterReading) -> list[ClientRow]:
     """Return the consumers that are online; one that is in several groups comes once."""
     found: dict[tuple[str, str, str, str], list[str]] = {}
     for name, group in sorted(snapshot.groups.items()):
@@ -79,7 +79,7 @@ def client_list(found: list[ClientRow], query: Mapping[str, str]) -> Listed[Clie
 
 
 def producer_rows(
-    snapshot: Snapshot, broker_names: Collection[str] | None = None
+    snapshot: ClusterReading, broker_names: Collection[str] | None = None
 ) -> list[ProducerRow]:
     """Return the producers that brokers name, each once however many brokers it is connected to.
 
@@ -107,7 +107,7 @@ def connected(group: str, found: ProducerConnection) -> list[ProducerRow]:
     )
 
 
-def without_producers(snapshot: Snapshot) -> list[str]:
+def without_producers(snapshot: ClusterReading) -> list[str]:
     """Return the brokers that answer, and do not say which producers they have."""
     asked: dict[str, BrokerReading] = {}
     for each in snapshot.brokers:

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from wakelog.console.cluster_reading import BrokerReading, ClusterReading
 from wakelog.console.history import History
 from wakelog.console.overdue import delivered_count, is_exact, overdue_count
 from wakelog.console.quantities import NOTHING, span_text
-from wakelog.console.snapshot import BrokerReading, Snapshot
 from wakelog.console.views.lists import Head, Listed, listed
 from wakelog.console.waiting import LATE_MS_MIN, DueMessage, LevelReading
 from wakelog.protocol.names import RETRY_PREFIX
@@ -71,7 +71,7 @@ class DueRow(NamedTuple):
     stored_ms: int
 
 
-def rows(history: History, snapshot: Snapshot) -> list[LevelRow]:
+def rows(history: History, snapshot: ClusterReading) -> list[LevelRow]:
     """Return the levels that ever had a message."""
     return [
         level_row(broker, level, history)
@@ -149,7 +149,7 @@ def due_text(due_ms: int | None, now_ms: int) -> str:
     return "now" if late_ms < LATE_MS_MIN else f"{span_text(late_ms)} overdue"
 
 
-def unread(snapshot: Snapshot) -> list[Unread]:
+def unread(snapshot: ClusterReading) -> list[Unread]:
     """Return the masters of which it is not known what waits."""
     return [
         Unread(broker.name, broker.messages.failure.cause, broker.messages.failure.remedy)
@@ -158,7 +158,7 @@ def unread(snapshot: Snapshot) -> list[Unread]:
     ]
 
 
-def is_any_inexact(snapshot: Snapshot) -> bool:
+def is_any_inexact(snapshot: ClusterReading) -> bool:
     """Return whether a broker says only about how far it has delivered."""
     return any(
         broker.messages is not None and broker.messages.levels and not is_exact(broker)

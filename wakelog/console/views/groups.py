@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from wakelog.console.cluster_reading import ClusterReading, GroupReading
 from wakelog.console.diagnosis import diagnosis, lag_text
 from wakelog.console.findings import BROADCASTING
 from wakelog.console.history import LAG, History
 from wakelog.console.lag import GroupLag, falls_behind, is_late
 from wakelog.console.rules import OK, PROBLEM, WARNING, Finding
-from wakelog.console.snapshot import GroupReading, Snapshot
 from wakelog.console.views.clients import version_text
 from wakelog.console.views.disagreements import disagreements
 from wakelog.console.views.lists import Head, Listed, listed
@@ -74,7 +74,7 @@ class MemberRow(NamedTuple):
     queues: int | None
 
 
-def rows(history: History, snapshot: Snapshot) -> list[GroupRow]:
+def rows(history: History, snapshot: ClusterReading) -> list[GroupRow]:
     """Return the groups of users, in the order of their names."""
     return [
         group_row(name, group, history, snapshot)
@@ -83,7 +83,9 @@ def rows(history: History, snapshot: Snapshot) -> list[GroupRow]:
     ]
 
 
-def group_row(name: str, group: GroupReading, history: History, snapshot: Snapshot) -> GroupRow:
+def group_row(
+    name: str, group: GroupReading, history: History, snapshot: ClusterReading
+) -> GroupRow:
     """Return one group in numbers."""
     lag = history.lag(name, group)
     members = None if group.clients is None else len(group.clients.connection_set)
@@ -202,7 +204,7 @@ class ConfigRow(NamedTuple):
     settings: Mapping[str, str]
 
 
-def config_rows(name: str, snapshot: Snapshot) -> list[ConfigRow]:
+def config_rows(name: str, snapshot: ClusterReading) -> list[ConfigRow]:
     """Return the settings of a group at each broker that has it."""
     return [
         ConfigRow(broker.name, broker.address, settings_of(broker.groups[name]))

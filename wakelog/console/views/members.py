@@ -7,10 +7,10 @@ ConsumeStatus}, org.apache.rocketmq.common.UtilAll#jstack (4.9.3).
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from wakelog.console.cluster_reading import GroupReading
 from wakelog.console.diagnosis import stuck_findings
 from wakelog.console.findings import member_findings
 from wakelog.console.rules import Finding
-from wakelog.console.snapshot import GroupReading
 from wakelog.console.views.messages import visible
 from wakelog.protocol.bodies import Connection, ConsumerRunningInfo
 from wakelog.protocol.names import RETRY_PREFIX

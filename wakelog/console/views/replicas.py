@@ -7,9 +7,9 @@ from typing import Final, NamedTuple
 from wakelog.broker.replication.known_group import KnownGroup, known_group
 from wakelog.broker.replication.takeover import LOG_EPOCH_VALUE, REFUSES_SENDS_VALUE
 from wakelog.client.route import MASTER_ID
+from wakelog.console.cluster_reading import BrokerReading, ClusterReading, runtime_number
 from wakelog.console.history import STORED, History
 from wakelog.console.quantities import span_text
-from wakelog.console.snapshot import BrokerReading, Snapshot, runtime_number
 
 MASTER, FOLLOWER, SLAVE = "master", "follower", "slave"
 UNKNOWN_PLACE: Final = "in the in-sync set, and no name server knows where it is"
@@ -83,7 +83,7 @@ def group_text(readings: Sequence[BrokerReading]) -> str:
     )
 
 
-def replica_rows(name: str, snapshot: Snapshot, history: History) -> list[ReplicaRow]:
+def replica_rows(name: str, snapshot: ClusterReading, history: History) -> list[ReplicaRow]:
     """Return the replicas of a broker name, the master first."""
     readings = [each for each in snapshot.brokers if each.name == name]
     group = group_of(readings)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from wakelog.console.cluster_accounts import BrokerAccounts
-from wakelog.console.snapshot import Snapshot
+from wakelog.console.cluster_reading import ClusterReading
 
 FOUND_MAX: Final = 50
 """Of each kind."""
@@ -20,7 +20,9 @@ class Found(NamedTuple):
     filter: str = ""
 
 
-def search(word: str, snapshot: Snapshot, accounts: Iterable[BrokerAccounts] = ()) -> list[Found]:
+def search(
+    word: str, snapshot: ClusterReading, accounts: Iterable[BrokerAccounts] = ()
+) -> list[Found]:
     """Return what has the word in its name, in any case; those that are it come first."""
     wanted = word.strip().lower()
     if not wanted:
@@ -50,22 +52,22 @@ def _first(named: Iterable[Found], wanted: str) -> list[Found]:
     return [each for each, _ in zip(fitting, range(FOUND_MAX), strict=False)]
 
 
-def _topics(snapshot: Snapshot) -> Iterator[Found]:
+def _topics(snapshot: ClusterReading) -> Iterator[Found]:
     for name in sorted({name for broker in snapshot.brokers for name in broker.topics}):
         yield Found("topic", name, ("topics", name))
 
 
-def _groups(snapshot: Snapshot) -> Iterator[Found]:
+def _groups(snapshot: ClusterReading) -> Iterator[Found]:
     for name in sorted(snapshot.groups):
         yield Found("group", name, ("groups", name))
 
 
-def _brokers(snapshot: Snapshot) -> Iterator[Found]:
+def _brokers(snapshot: ClusterReading) -> Iterator[Found]:
     for each in snapshot.brokers:
         yield Found("broker", each.name, ("brokers", each.name, str(each.broker_id)), each.address)
 
 
-def _clients(snapshot: Snapshot) -> Iterator[Found]:
+def _clients(snapshot: ClusterReading) -> Iterator[Found]:
     for name, group in sorted(snapshot.groups.items()):
         for client in group.clients.connection_set if group.clients else ():
             parts = "groups", name, "members", client.client_id

@@ -9,7 +9,7 @@ from wakelog.broker.trouble import (
     read_troubles,
     trouble_text,
 )
-from wakelog.console.snapshot import BrokerReading
+from wakelog.console.cluster_reading import BrokerReading
 
 WORKS, AWAY, TROUBLED, NOTICED = "works", "away", "does not work", "works, with a loss"
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from wakelog.broker.health_values import StoreHealth, read_store
+from wakelog.console.cluster_reading import BrokerReading, runtime_number
 from wakelog.console.ends import Ends
 from wakelog.console.findings import DISK_PROBLEM_RATIO, DISK_TREND_MS_MIN
 from wakelog.console.history import DISK, History
 from wakelog.console.quantities import bytes_text, number_text, percent_text, span_text
-from wakelog.console.snapshot import BrokerReading, runtime_number
 
 TOPICS_SHOWN_MAX: Final = 10
 HOUR_MS: Final = 3_600_000

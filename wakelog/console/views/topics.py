@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from wakelog.console.cluster_reading import ClusterReading
 from wakelog.console.ends import Ends
 from wakelog.console.history import History
 from wakelog.console.lag import behind_of
-from wakelog.console.snapshot import Snapshot
 from wakelog.console.views.disagreements import disagreements
 from wakelog.console.views.lists import Head, Listed, listed
 from wakelog.protocol.bodies import TopicConfig
@@ -35,7 +35,7 @@ class TopicRow(NamedTuple):
     ends: Ends | None
 
 
-def kind_of(name: str, snapshot: Snapshot) -> str:
+def kind_of(name: str, snapshot: ClusterReading) -> str:
     """Return what a topic is for: "" for one of users, else whose it is."""
     if name.startswith(RETRY_PREFIX):
         return "retries"
@@ -47,7 +47,7 @@ def kind_of(name: str, snapshot: Snapshot) -> str:
     return "RocketMQ's" if is_own else ""
 
 
-def rows(snapshot: Snapshot, ends: Mapping[str, Ends], *, shows_all: bool) -> list[TopicRow]:
+def rows(snapshot: ClusterReading, ends: Mapping[str, Ends], *, shows_all: bool) -> list[TopicRow]:
     """Return the topics of a cluster. shows_all: also those of RocketMQ itself."""
     configs: dict[str, list[TopicConfig]] = {}
     for broker in snapshot.brokers:
@@ -66,7 +66,7 @@ def rows(snapshot: Snapshot, ends: Mapping[str, Ends], *, shows_all: bool) -> li
     return found
 
 
-def groups_by_topic(snapshot: Snapshot) -> dict[str, list[str]]:
+def groups_by_topic(snapshot: ClusterReading) -> dict[str, list[str]]:
     """Return which groups have consumed each topic, or subscribe to it now."""
     found: dict[str, set[str]] = {}
     for name, group in snapshot.groups.items():
@@ -153,7 +153,7 @@ def queue_rows(ends: Ends | None) -> list[QueueRow]:
     ]
 
 
-def consumer_rows(topic: str, history: History, snapshot: Snapshot) -> list[ConsumerRow]:
+def consumer_rows(topic: str, history: History, snapshot: ClusterReading) -> list[ConsumerRow]:
     """Return who consumes a topic, the most lag first."""
     found = []
     for name in groups_by_topic(snapshot).get(topic, ()):
@@ -175,7 +175,7 @@ def differences(configs: Sequence[ConfigRow]) -> list[str]:
     )
 
 
-def config_rows(topic: str, snapshot: Snapshot) -> list[ConfigRow]:
+def config_rows(topic: str, snapshot: ClusterReading) -> list[ConfigRow]:
     """Return the configuration of a topic at each broker that has it."""
     return [
         ConfigRow(broker.name, broker.address, broker.topics[topic])

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
+from wakelog.console.cluster_reading import BrokerReading, ClusterReading
 from wakelog.console.quantities import span_text
-from wakelog.console.snapshot import BrokerReading, Snapshot
 from wakelog.console.waiting import OpenHalf, OpenHalves
 
 HALVES_SHOWN_MAX: Final = 50
@@ -39,12 +39,12 @@ class GroupRow(NamedTuple):
     checks: int
 
 
-def masters(snapshot: Snapshot) -> list[BrokerReading]:
+def masters(snapshot: ClusterReading) -> list[BrokerReading]:
     """Return the masters that have half messages to look at."""
     return [x for x in snapshot.brokers if x.messages is not None and x.messages.halves is not None]
 
 
-def broker_rows(snapshot: Snapshot, found: Iterable[OpenHalves]) -> list[BrokerRow]:
+def broker_rows(snapshot: ClusterReading, found: Iterable[OpenHalves]) -> list[BrokerRow]:
     """Return the brokers that ever had half messages."""
     by_broker = {each.broker: each for each in found}
     result = []

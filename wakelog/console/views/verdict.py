@@ -5,9 +5,9 @@ from typing import Final, NamedTuple
 
 from wakelog.client.route import MASTER_ID
 from wakelog.console.changes import Event
+from wakelog.console.cluster_reading import BrokerReading, ClusterReading, runtime_number
 from wakelog.console.history import DISK, SENT, History
 from wakelog.console.rules import OK, PROBLEM, Finding
-from wakelog.console.snapshot import BrokerReading, Snapshot, runtime_number
 from wakelog.console.views.brokers import latest_rate
 
 SHAPES: Final = {PROBLEM: "■", OK: "●"}
@@ -136,7 +136,7 @@ def changed(history: History) -> Changed:
     return Changed(found, len(events) - len(found), next(iter(history.times_ms), 0))
 
 
-def figures(snapshot: Snapshot) -> Figures:
+def figures(snapshot: ClusterReading) -> Figures:
     """Return the cluster in numbers."""
     masters = [x for x in snapshot.brokers if x.broker_id == MASTER_ID]
     ratios = _numbers(snapshot.brokers, "commitLogDiskRatio")

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from wakelog.protocol.record import HEAD_BYTES_MAX, TAIL_BYTES_MAX
-from wakelog.spark.records.record_walk import (
+from wakelog.spark.records.column_walk import (
     BATCH_ROWS,
     Damage,
     RecordWalk,

@@ -37,7 +37,7 @@ from wakelog.protocol.sys_flag import (
 )
 from wakelog.spark.bounds import Selection
 from wakelog.spark.records import row_kernel
-from wakelog.spark.records.record_walk import Array, Damage, RowOptions, Scanned
+from wakelog.spark.records.column_walk import Array, Damage, RowOptions, Scanned
 from wakelog.spark.records.wanted import Wanted
 from wakelog.storage.kernels import layout
 from wakelog.storage.kernels.crc_kernel import check_bodies

@@ -54,7 +54,7 @@ def walk_records(
             break
         copy_numbers(buffer, at, size, parts, numbers, row)
         if takes_groups:
-            _take_group(buffer, numbers, row, table, firsts)
+            _fill_group(buffer, numbers, row, table, firsts)
         row += 1
         at += size
     return row, at
@@ -97,13 +97,13 @@ def keep_records(
         numbers[row, layout.TOPIC_BEGIN] += kept_end - tail_begin
         numbers[row, layout.PROPERTIES_BEGIN] += kept_end - tail_begin
         kept_end += tail_bytes
-        _take_group(kept, numbers, row, table, firsts)
+        _fill_group(kept, numbers, row, table, firsts)
         row += 1
     return end, kept_end, row
 
 
 @inlined
-def _take_group(buffer: Array, numbers: Array, row: Int, table: Array, firsts: Array) -> None:
+def _fill_group(buffer: Array, numbers: Array, row: Int, table: Array, firsts: Array) -> None:
     """Fill in the queue of a record that consumers see."""
     numbers[row, layout.GROUP] = layout.NO_GROUP
     if not numbers[row, layout.SYS_FLAG] & TRANSACTION_PREPARED:  # nor rolled back

@@ -6,7 +6,7 @@ Invariants: no Python for a single record; each queue is decoded once in a task.
 import numpy as np
 
 from wakelog.spark.bounds import Bounds, Selection
-from wakelog.spark.records.record_walk import Array, Scanned
+from wakelog.spark.records.column_walk import Array, Scanned
 
 _NOTHING = Bounds(1, 0, 1, 0)
 

@@ -7,7 +7,7 @@ Invariants: all scanned records are sound; a scan that stops early has met a dam
 
 import numpy as np
 
-from wakelog.spark.records.record_walk import Scanned
+from wakelog.spark.records.column_walk import Scanned
 from wakelog.storage.kernels.layout import GROUP, NO_GROUP, NUMBER_FIELDS
 
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from wakelog.spark.bounds import Selection
 from wakelog.spark.columns import MESSAGE_COLUMNS
 from wakelog.spark.records.arrow_types import arrow_schema_of
-from wakelog.spark.records.record_walk import FILE_ENDS, Damage, RecordWalk, RowOptions
+from wakelog.spark.records.column_walk import FILE_ENDS, Damage, RecordWalk, RowOptions
 from wakelog.spark.records.rows import Rows
 from wakelog.storage.errors import IllegalName
 from wakelog.storage.log.commit_log_reader import CommitLogReader

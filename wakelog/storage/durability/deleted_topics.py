@@ -79,9 +79,9 @@ class DeletedTopics:
 
         Raises: TooManyDeleted, StoreFull, StoreFailed; then the table is what it was.
         """
-        self.note_ends(dict.fromkeys(topics, physical_offset))
+        self.add_ends(dict.fromkeys(topics, physical_offset))
 
-    def note_ends(self, ends: Mapping[str, int]) -> None:
+    def add_ends(self, ends: Mapping[str, int]) -> None:
         """Do what `note` does, with an offset for each topic. An end never falls here.
 
         Raises: as `note` does.

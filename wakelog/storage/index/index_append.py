@@ -119,7 +119,7 @@ class IndexFileWriter:
             end=begin + count,
         )
         self._fs.pwrite(self._fd, entries, self._entry_position(self.header.entry_next))
-        self._note_changed(columns.keys[layout.KEY_HASH, begin : begin + count])
+        self._mark_changed(columns.keys[layout.KEY_HASH, begin : begin + count])
         self.header.slot_used_count += used
         row = columns.numbers[columns.keys[layout.KEY_RECORD, begin + count - 1]]
         self._advance(count, int(row[layout.PHYSICAL_OFFSET]), int(row[layout.STORE_TIMESTAMP]))
@@ -152,7 +152,7 @@ class IndexFileWriter:
         self.header.end_timestamp_ms = store_timestamp_ms
         self._header_changed = True
 
-    def _note_changed(self, hashes: Array) -> None:
+    def _mark_changed(self, hashes: Array) -> None:
         if len(hashes) >= KEYS_FOR_EVERY_PAGE * len(self._changed_pages):
             self._changed_pages.fill(True)
             self._has_changed_pages = True

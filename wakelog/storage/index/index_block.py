@@ -20,7 +20,7 @@ ENTRY_DTYPE: Final = np.dtype(
 assert ENTRY_DTYPE.itemsize == ENTRY_BYTES
 
 
-class Members(NamedTuple):
+class ChainEntries(NamedTuple):
     """The entries of a chain in a block, newest first, as far as they are not too old.
 
     next_number: of the entry with which the chain goes on, 0 if it ends here.
@@ -38,7 +38,7 @@ class Members(NamedTuple):
 
 def members_of(
     data: bytes, first_number: int, slot: int, slot_count: int, *, seconds_min: int
-) -> Members | None:
+) -> ChainEntries | None:
     """Return the members in the block `data`, whose last entry is one; None if it is damaged.
 
     first_number: of the block's first entry.
@@ -56,5 +56,5 @@ def members_of(
         return None
     too_old = members["seconds"] < seconds_min
     if too_old.any():
-        return Members(members[: int(too_old.argmax())], 0)
-    return Members(members, int(previous[-1]))
+        return ChainEntries(members[: int(too_old.argmax())], 0)
+    return ChainEntries(members, int(previous[-1]))

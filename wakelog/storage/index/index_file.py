@@ -30,7 +30,7 @@ from wakelog.storage.file_system import FileSystem
 from wakelog.storage.kernels.layout import ENTRY_BYTES
 
 if TYPE_CHECKING:
-    from wakelog.storage.index.index_block import Members
+    from wakelog.storage.index.index_block import ChainEntries
 
 HEADER: Final = struct.Struct(">4q2i")
 SLOT: Final = struct.Struct(">i")
@@ -184,7 +184,7 @@ class IndexFileReader:
         is_last = time_ms < begin_ms or previous == number
         return 0 if is_last else previous, (physical_offset,) if is_wanted else ()
 
-    def _blocks(self, key_hash: int, number: int, seconds_min: int) -> Iterator["Members"]:
+    def _blocks(self, key_hash: int, number: int, seconds_min: int) -> Iterator["ChainEntries"]:
         """Yield the members of a chain from entry `number` on, as long as a block has many."""
         # With numpy, which readers of single entries, such as TransactionCheck, do without.
         from wakelog.storage.index.index_block import members_of

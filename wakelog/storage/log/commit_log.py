@@ -285,7 +285,7 @@ class CommitLog:
                 position = self._pending_offset - self._target.start_offset
                 self._target.write_all(position, self._pending)
             if self._pool is not None:
-                self._pool.note_appended(self.end_offset)
+                self._pool.on_appended(self.end_offset)
         except StoreFailed as error:
             self.failure = str(error)
             raise NotWriteable(self.failure) from error

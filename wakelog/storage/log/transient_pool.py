@@ -134,7 +134,7 @@ class TransientPool:
         self._used.append(_Slot(index, file, start_offset, start_offset))
         return file
 
-    def note_appended(self, physical_offset: int) -> None:
+    def on_appended(self, physical_offset: int) -> None:
         """Note that every byte below `physical_offset` is in a buffer or in a segment."""
         for slot in self._used:
             appended = min(physical_offset, slot.file.end_offset)
@@ -151,7 +151,7 @@ class TransientPool:
                 found.append(CommitRange(file.path, file.start_offset, slot.committed, end))
         return found
 
-    def note_committed(self, physical_offset: int) -> None:
+    def on_committed(self, physical_offset: int) -> None:
         """Note that the segments hold every byte below; fully committed buffers become free.
 
         If the header cannot be written, the next start copies bytes that segments have already.

@@ -245,7 +245,7 @@ class ConsumeQueueWriter(ConsumeQueue):
         entry = self.entry(kept - 1) if kept > begin else None
         return entry is not None and not entry.is_padding
 
-    def note_expired(self, physical_offset: int) -> None:
+    def mark_expired(self, physical_offset: int) -> None:
         """Give a queue whose records have expired one entry below the log's begin, durably.
 
         It has a file but no entries. Its numbers continue after that entry, and later starts do not

@@ -252,7 +252,7 @@ class Reader:
         data = self._entries(queue, request, end, view)
         if data is None:
             return None
-        checks = _judges(request) or self._damaged or mismatched
+        checks = _matches(request) or self._damaged or mismatched
         if not checks and request.match is None and request.match_unit is None:
             front = self._front(data, request, view)
             if front is not None:
@@ -341,7 +341,7 @@ class Reader:
         if not request.blocking and (count > LOOP_SCAN_COUNT_MAX or reads_units):
             return None
         few = count
-        if not filters and not _judges(request):
+        if not filters and not _matches(request):
             # Every entry takes a place, and one more is read: the one that a full batch leaves.
             limit = self._batch_limits(request).count_max()
             few = min(count, max(request.count_max, 1) + 1, limit + 1)
@@ -412,7 +412,7 @@ class _RecordFilter:
             return GetStatus.NO_MATCHED_MESSAGE
         if self._match_together is not None:
             if physical_offset not in self._verdicts:
-                self._judge_ahead(physical_offset, self._match_together)
+                self._match_ahead(physical_offset, self._match_together)
             verdict = self._verdicts[physical_offset]
             return self._removed(physical_offset) if verdict is None else _status(passes=verdict)
         if self._match is None:
@@ -437,7 +437,7 @@ class _RecordFilter:
         self.skip_below = self._log.segment_end(physical_offset)
         return GetStatus.MESSAGE_WAS_REMOVING
 
-    def _judge_ahead(self, first_offset: int, match: MatchRecords) -> None:
+    def _match_ahead(self, first_offset: int, match: MatchRecords) -> None:
         """Judge a record, and those of the next entries that may pass; absent ones get None."""
         verdicts: dict[int, bool | None] = {}
         records: dict[int, bytes] = {}
@@ -459,7 +459,7 @@ class _RecordFilter:
         self._verdicts = verdicts
 
 
-def _judges(request: GetRequest) -> bool:
+def _matches(request: GetRequest) -> bool:
     return request.match_record is not None or request.match_records is not None
 
 

@@ -90,7 +90,7 @@ class QueueRepair:
             if begin == 0:
                 self._queues.pop(key).delete()
             elif log_begin > 0:
-                self._queues[key].note_expired(log_begin)
+                self._queues[key].mark_expired(log_begin)
 
     def end_removals(self, deleted: Mapping[str, int]) -> None:
         """Remove what an interrupted deletion left of topics: see `deleted_topics.py`.
@@ -123,7 +123,7 @@ class QueueRepair:
             table[key] = max(next_offset, table.get(key, 0))
         return table
 
-    def note_durable(self) -> None:
+    def on_durable(self) -> None:
         """Remove the mark: every cut was synced."""
         if self._is_marked:
             self._mark.clear()

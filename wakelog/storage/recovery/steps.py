@@ -146,7 +146,7 @@ def recover(
         lower_dispatched(fs, config.paths.dispatched, min(dispatched, end.physical_offset))
         queues_cut = queues.cut_at(end.physical_offset)
         queue_offsets = _next_offsets(queues, found, files)
-        queues.note_durable()
+        queues.on_durable()
     # 9, 10: the index, and where dispatch begins
     dispatch_from = min(plan.dispatch_from, end.physical_offset)
     index_removed: tuple[str, ...] = ()

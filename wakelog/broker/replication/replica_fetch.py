@@ -1,4 +1,4 @@
-"""MemberFollowing: a replica's end of the connection to the master of its group.
+"""ReplicaFetch: a replica's end of the connection to the master of its group.
 
     greets      the hello was sent
     cuts        the answer was accepted; bytes behind the common point are set aside and cut
@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from wakelog.broker.replication.epochs import EpochLine, Epochs, common_point
-from wakelog.broker.replication.following import FollowingEnded
+from wakelog.broker.replication.ha_client_state import FetchEnded
 from wakelog.broker.replication.member_shipping import CHECKED_BYTES, HEARTBEAT_MS, SILENT_MS_MAX
 from wakelog.protocol.member_frames import Ack, Answer, DataHead, Hello
 
@@ -44,7 +44,7 @@ class CutLog(NamedTuple):
     seed_from: int | None
 
 
-class MemberFollowing:
+class ReplicaFetch:
     """See the module. One object for each connection.
 
     epoch: of the master, 0 before it has answered.
@@ -80,39 +80,39 @@ class MemberFollowing:
             epochs.is_seeding,
         )
 
-    def take_answer(
+    def check_answer(
         self, answer: Answer, checksum: Callable[[int, int], int], now_ms: int
     ) -> CutLog:
         """Check an answer, promise its epoch, and return what to cut.
 
         checksum: returns the CRC-32 of the own log in [begin, end).
-        Raises: FollowingEnded; StoreFailed, StoreFull from the epoch file.
+        Raises: FetchEnded; StoreFailed, StoreFull from the epoch file.
         """
         self._received_ms = now_ms
         epochs, log = self._epochs, self._log
         if self.epoch:
-            raise FollowingEnded("the master answered twice")
+            raise FetchEnded("the master answered twice")
         if answer.refusal:
             self.must_seed = answer.must_seed
-            raise FollowingEnded(f"the master refuses: {answer.refusal}", is_mismatch=True)
+            raise FetchEnded(f"the master refuses: {answer.refusal}", is_mismatch=True)
         if answer.epoch < epochs.promise or not answer.lines:
-            raise FollowingEnded(f"epoch {answer.epoch} is over: {epochs.promise} was promised")
+            raise FetchEnded(f"epoch {answer.epoch} is over: {epochs.promise} was promised")
         if answer.log_id != epochs.log_id:
-            raise FollowingEnded("the master has another log", is_mismatch=True)
+            raise FetchEnded("the master has another log", is_mismatch=True)
         lines = tuple(EpochLine(*line) for line in answer.lines)
         if lines[-1].epoch != answer.epoch:
-            raise FollowingEnded("the master's last line is not of its epoch", is_mismatch=True)
+            raise FetchEnded("the master's last line is not of its epoch", is_mismatch=True)
         seed_from = self._check_common(answer, lines)
         if seed_from is None:
             begin = max(answer.begin, log.begin, answer.common - CHECKED_BYTES)
             if checksum(min(begin, answer.common), answer.common) != answer.checksum:
-                raise FollowingEnded(
+                raise FetchEnded(
                     f"the logs differ before {answer.common}: move this store away to begin with "
                     "a copy",
                     is_mismatch=True,
                 )
             if answer.common < min(self._known_confirmed, log.end):
-                raise FollowingEnded(
+                raise FetchEnded(
                     f"the master's log fits up to {answer.common} only, and "
                     f"{self._known_confirmed} was confirmed: its store is an old copy. Name the "
                     "replica to lead by wakelog cluster failover --accept-loss; what the others "
@@ -124,7 +124,7 @@ class MemberFollowing:
         self._cut = CutLog(answer.common, seed_from)
         return self._cut
 
-    def note_cut(self) -> None:
+    def on_cut(self) -> None:
         """Note that the log now ends at the common point, durably."""
         assert self._cut is not None
         self.end = self._cut.offset
@@ -134,17 +134,17 @@ class MemberFollowing:
         self._epochs.cut(tuple(line for line in lines if line.start < self.end))
         self._is_attached = True
 
-    def take_head(self, head: DataHead, now_ms: int) -> bool:
+    def accept_head(self, head: DataHead, now_ms: int) -> bool:
         """Accept a frame; return whether its bytes are to be appended at `offset`, the own end.
 
-        Raises: FollowingEnded; StoreFailed, StoreFull from the epoch file.
+        Raises: FetchEnded; StoreFailed, StoreFull from the epoch file.
         """
         self._received_ms = now_ms
         epochs = self._epochs
         if not self._is_attached or epochs.promise != self.epoch:
-            raise FollowingEnded(f"epoch {self.epoch} is over, or has not begun")
+            raise FetchEnded(f"epoch {self.epoch} is over, or has not begun")
         if head.offset != self.end or head.epoch > self.epoch:
-            raise FollowingEnded(f"{self.end} should come next, and {head.offset} came")
+            raise FetchEnded(f"{self.end} should come next, and {head.offset} came")
         self._confirmed = max(self._confirmed or 0, head.confirmed)
         if not head.size_bytes:
             return False
@@ -155,7 +155,7 @@ class MemberFollowing:
             if not (last is None or line.epoch > last.epoch) or not (
                 line.start == self.end or (is_first and line.start <= self.end)
             ):
-                raise FollowingEnded(f"bytes at {head.offset} of {line}, after {last}")
+                raise FetchEnded(f"bytes at {head.offset} of {line}, after {last}")
             epochs.begin(line)
         self.end += head.size_bytes
         return True
@@ -187,7 +187,7 @@ class MemberFollowing:
     def _check_common(self, answer: Answer, lines: tuple[EpochLine, ...]) -> int | None:
         """Check the common point; return where an empty log shall begin, None for a log as it is.
 
-        Raises: FollowingEnded.
+        Raises: FetchEnded.
         """
         epochs, log = self._epochs, self._log
         common = common_point(epochs.lines, log.end, lines, answer.end)
@@ -196,7 +196,7 @@ class MemberFollowing:
             if epochs.is_seeding and answer.common >= answer.begin >= log.end:
                 return answer.common
         if common != answer.common or common < log.begin:
-            raise FollowingEnded(
+            raise FetchEnded(
                 f"the master names {answer.common} as the common point, and it is {common}",
                 is_mismatch=True,
             )

@@ -1,4 +1,4 @@
-"""Following: the connection of a slave to its master.
+"""HaClientState: the connection of a slave to its master.
 
 The slave reports where it wants the log from, at once after it has connected, and the master sends
 from there. That is a little below the end of the own log: what comes of that overlap is compared
@@ -25,7 +25,7 @@ OVERLAP_BYTES_MAX: Final = 1 << 20
 BEGIN_AGAIN: Final = "stop this broker and give `wakelog cluster reseed`, to begin again"
 
 
-class FollowingEnded(Exception):
+class FetchEnded(Exception):
     """The connection is of no use any more.
 
     is_mismatch: the logs do not fit; connecting again brings the same.
@@ -45,7 +45,7 @@ class MasterLog(NamedTuple):
     segment_bytes: int
 
 
-class FollowingSettings(NamedTuple):
+class HaClientSettings(NamedTuple):
     """Times, by 4.9.3's keys."""
 
     heartbeat_ms: int = 5_000
@@ -55,22 +55,22 @@ class FollowingSettings(NamedTuple):
 def check_log(own_end: int, segment_bytes: int, master: MasterLog) -> None:
     """Compare the own log with what a master says of its own.
 
-    Raises: FollowingEnded, with the cause and what to do.
+    Raises: FetchEnded, with the cause and what to do.
     """
     if segment_bytes != master.segment_bytes:
-        raise FollowingEnded(
+        raise FetchEnded(
             f"segments have {segment_bytes} bytes here and {master.segment_bytes} there: set "
             f"mappedFileSizeCommitLog={master.segment_bytes} and begin with an empty store",
             is_mismatch=True,
         )
     if own_end > master.end:
-        raise FollowingEnded(
+        raise FetchEnded(
             f"the own log ends at {own_end} and the master's at {master.end}: this store has what "
             f"the master lost; {BEGIN_AGAIN}",
             is_mismatch=True,
         )
     if own_end < master.begin:
-        raise FollowingEnded(
+        raise FetchEnded(
             f"the own log ends at {own_end} and the master's begins at {master.begin}: what lies "
             f"between was deleted there; {BEGIN_AGAIN}",
             is_mismatch=True,
@@ -82,12 +82,12 @@ def overlap_begin(own_begin: int, own_end: int, master: MasterLog) -> int:
     return max(own_begin, master.begin, own_end - OVERLAP_BYTES_MAX)
 
 
-class Following:
+class HaClientState:
     """See the module. One object for each connection."""
 
     def __init__(
         self,
-        settings: FollowingSettings,
+        settings: HaClientSettings,
         master: MasterLog,
         *,
         own_end: int,
@@ -128,13 +128,13 @@ class Following:
         return encode_report(self._first)
 
     def receive(self, data: bytes | memoryview, now_ms: int) -> list[Received]:
-        """Return what is to be appended to the own log, in order. Raises: FollowingEnded."""
+        """Return what is to be appended to the own log, in order. Raises: FetchEnded."""
         self._received_ms = now_ms
         self.received_bytes += len(data)
         try:
             frames = self._frames.read(data)
         except BrokenStream as error:
-            raise FollowingEnded(error.remark) from None
+            raise FetchEnded(error.remark) from None
         found: list[Received] = []
         for frame in frames:
             found += self._records.add(self._checked(frame))
@@ -156,18 +156,18 @@ class Following:
         return min(silent_ms, self._sent_ms + self._settings.heartbeat_ms)
 
     def check_silence(self, now_ms: int) -> None:
-        """Give up a master that is silent. Raises: FollowingEnded."""
+        """Give up a master that is silent. Raises: FetchEnded."""
         silent_ms = now_ms - self._received_ms
         if silent_ms > self._settings.housekeeping_ms:
-            raise FollowingEnded(f"nothing was received for {silent_ms} ms")
+            raise FetchEnded(f"nothing was received for {silent_ms} ms")
 
     def _checked(self, frame: LogFrame) -> memoryview:
         """Return what of a frame lies behind the own log."""
         size = len(frame.data)
         if frame.offset != self._expected:
-            raise FollowingEnded(f"{self._expected} should come next, and {frame.offset} came")
+            raise FetchEnded(f"{self._expected} should come next, and {frame.offset} came")
         if size and self._records.segment_end(frame.offset) < frame.offset + size:
-            raise FollowingEnded(
+            raise FetchEnded(
                 f"a frame of {size} bytes at {frame.offset} crosses the end of a segment",
                 is_mismatch=True,
             )
@@ -176,7 +176,7 @@ class Following:
         compared = min(size, len(self._overlap))
         if compared:
             if data[:compared] != self._overlap[:compared]:
-                raise FollowingEnded(
+                raise FetchEnded(
                     f"the master has other bytes in [{frame.offset}, {frame.offset + compared}): "
                     f"it is another log; {BEGIN_AGAIN}",
                     is_mismatch=True,

@@ -1,4 +1,4 @@
-"""Follower: lets the index fall behind the queues when its work is too much, and catch up later.
+"""LaggingDispatcher: lets the index fall behind the queues when its work is too much.
 
 A message may have 16,000 keys, and each costs a microsecond or two. The index of such messages must
 not keep the next message from its queue. So Reput hands it a batch only while the step has keys
@@ -38,7 +38,7 @@ COSTLY_KEYS_MIN: Final = layout.RECORD_KEYS_MAX + 1
 """A record with fewer keys costs the index about as much as its queue."""
 
 
-class Follower:
+class LaggingDispatcher:
     """One dispatcher that may be behind the others. One owner, Reput."""
 
     def __init__(self, dispatcher: CoreDispatcher, cursor: LogCursor) -> None:

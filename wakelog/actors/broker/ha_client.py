@@ -1,4 +1,4 @@
-"""Follower: the Broker of a slave as a client of its master.
+"""HaClient: the Broker of a slave as a client of its master.
 
 It finds the master by `haMasterAddress`, or as the name server's response to a registration says.
 It asks for the master's settings and the ends of its log, compares, connects, and appends what
@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, Final, cast
 
 from wakelog.actors.broker.log_progress import LogProgress
-from wakelog.actors.broker.member import Member
+from wakelog.actors.broker.member import GroupRun
 from wakelog.actors.broker.name_servers import master_addresses
 from wakelog.actors.broker.opening import is_log_empty
 from wakelog.actors.broker.work_pool import WorkPool
@@ -26,10 +26,10 @@ from wakelog.actors.transport.timer import Timer
 from wakelog.broker.broker import Broker
 from wakelog.broker.config_file import BrokerSettings
 from wakelog.broker.decision import Persist
-from wakelog.broker.replication.following import (
-    Following,
-    FollowingEnded,
-    FollowingSettings,
+from wakelog.broker.replication.ha_client_state import (
+    FetchEnded,
+    HaClientSettings,
+    HaClientState,
     check_log,
     overlap_begin,
 )
@@ -104,7 +104,7 @@ async def log_begin(
     return 0
 
 
-class Follower:
+class HaClient:
     """Follows until `stop`. One loop's thread.
 
     cause: why nothing is copied now, "" while something is.
@@ -120,7 +120,7 @@ class Follower:
         *,
         end_turn: Callable[[], None],
         follow_deleted: Callable[[Mapping[str, int]], Awaitable[str]],
-        member: Member | None = None,
+        member: GroupRun | None = None,
     ) -> None:
         """Do nothing yet.
 
@@ -163,7 +163,7 @@ class Follower:
         progress = self.progress
         return progress.flushed if self.store.config.ha_ack_durable else progress.appended
 
-    def note_flushed(self, _physical_offset: int) -> None:
+    def on_flushed(self, _physical_offset: int) -> None:
         """Report to the master what is durable now."""
         if self._connection is not None:
             self._connection.work()
@@ -190,7 +190,7 @@ class Follower:
         while True:
             try:
                 cause = await self._follow_once()
-            except (FollowingEnded, NotWriteable) as error:
+            except (FetchEnded, NotWriteable) as error:
                 cause = str(error)
             except (OSError, TimeoutError, RemotingError, ProtocolError, StoreError) as error:
                 cause = f"the master cannot be followed: {error!r}"
@@ -207,14 +207,14 @@ class Follower:
         facts = await self._facts(master)
         config, end = self.store.config, self.store.log.end_offset
         if cause := facts.mismatch(self._broker.state.config):
-            raise FollowingEnded(cause, is_mismatch=True)
+            raise FetchEnded(cause, is_mismatch=True)
         check_log(end, config.commit_log_file_bytes, facts.log)
         begin = overlap_begin(self.store.min_physical_offset, end, facts.log)
         overlap = await self._pool.submit(partial(self._read, begin, end))
-        settings = FollowingSettings(
+        settings = HaClientSettings(
             config.ha_send_heartbeat_interval_ms, config.ha_housekeeping_interval_ms
         )
-        core = Following(settings, facts.log, own_end=end, overlap=overlap, now_ms=steady_ms())
+        core = HaClientState(settings, facts.log, own_end=end, overlap=overlap, now_ms=steady_ms())
         async with asyncio.timeout(CONNECT_SECONDS_MAX):
             host, _, port = master.ha.rpartition(":")
             _, connection = await asyncio.get_running_loop().create_connection(
@@ -253,7 +253,7 @@ class Follower:
         if response.code != ResponseCode.SUCCESS:
             remark = response.remark or f"code {response.code}"
             name = RequestCode(request.code).name
-            raise FollowingEnded(f"{master.broker} does not answer {name}: {remark}")
+            raise FetchEnded(f"{master.broker} does not answer {name}: {remark}")
         return response.body
 
     async def _send(self, master: MasterAddress, request: RemotingCommand) -> RemotingCommand:
@@ -268,7 +268,7 @@ class Follower:
             try:
                 if master is not None:
                     await self._copy_from(master)
-            except (FollowingEnded, RemotingError, ProtocolError, StoreError, ValueError) as error:
+            except (FetchEnded, RemotingError, ProtocolError, StoreError, ValueError) as error:
                 failed = True
                 self._log.warning("tables not copied", cause=str(error))
             seconds = PERIOD_SECONDS
@@ -302,14 +302,14 @@ class Follower:
         if why_not := await self._follow_deleted(ends):
             self._log.warning("queues of deleted topics not removed", cause=why_not)
             return
-        self._sync.note_followed(ends)
+        self._sync.on_followed(ends)
         self.store.forget_queues()
 
 
 class _MasterConnection(asyncio.BufferedProtocol):
     """One connection to a master. What comes is read into one buffer, and appended at once."""
 
-    def __init__(self, follower: Follower, core: Following) -> None:
+    def __init__(self, follower: HaClient, core: HaClientState) -> None:
         self.core = core
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._follower = follower
@@ -337,7 +337,7 @@ class _MasterConnection(asyncio.BufferedProtocol):
             now_ms = wall_ms()
             for part in self.core.receive(self._buffer[:nbytes], steady_ms()):
                 store.append_bytes(part.offset, part.data, stored_ms=part.stored_ms, now_ms=now_ms)
-        except (FollowingEnded, NotWriteable) as error:
+        except (FetchEnded, NotWriteable) as error:
             self.ended.set_exception(error)
         finally:
             self._follower.end_turn()
@@ -355,7 +355,7 @@ class _MasterConnection(asyncio.BufferedProtocol):
         progress, now_ms = self._follower.progress, steady_ms()
         try:
             self.core.check_silence(now_ms)
-        except FollowingEnded as error:
+        except FetchEnded as error:
             self.ended.set_exception(error)
             return
         report = self.core.next_report(self._follower.acknowledged, now_ms)

@@ -11,17 +11,17 @@ from wakelog.client.admin import Admin, open_admin
 from wakelog.client.errors import ClientError
 from wakelog.client.options import ClientOptions
 from wakelog.client.route import NO_NAME_SERVER
-from wakelog.console import progress, snapshot
-from wakelog.console.runtime_values import runtime_number
-from wakelog.console.snapshot import (
+from wakelog.console import cluster_reading, progress
+from wakelog.console.cluster_reading import (
     IN_FLIGHT_MAX,
     KEPT,
     BrokerReading,
+    ClusterReading,
     GroupReading,
-    Snapshot,
     read_snapshot,
     with_kept,
 )
+from wakelog.console.runtime_values import runtime_number
 from wakelog.console.waiting import Waiting
 from wakelog.network.errors import ConnectFailed
 from wakelog.network.self_signed import NOT_AFTER
@@ -110,7 +110,9 @@ class Peers:
         raise AssertionError("operators wait for answers")
 
 
-def read(peers: Peers, name_server: str = "n:1", before: Snapshot | None = None) -> Snapshot:
+def read(
+    peers: Peers, name_server: str = "n:1", before: ClusterReading | None = None
+) -> ClusterReading:
     options: Any = ClientOptions(tuple(name_server.split(";")))
     return asyncio.run(read_snapshot(Admin(peers, options), NOW_MS, before))
 
@@ -118,7 +120,7 @@ def read(peers: Peers, name_server: str = "n:1", before: Snapshot | None = None)
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker that hangs is left after a moment."""
-    monkeypatch.setattr(snapshot, "BROKER_SECONDS_MAX", 0.5)
+    monkeypatch.setattr(cluster_reading, "BROKER_SECONDS_MAX", 0.5)
 
 
 def test_a_cluster_is_read_around_what_fails() -> None:
@@ -158,7 +160,7 @@ def test_producers_are_known_of_brokers_that_have_the_request() -> None:
 
 
 def test_progress_that_takes_long_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshot, "BROKER_SECONDS_MAX", 0.5)
+    monkeypatch.setattr(cluster_reading, "BROKER_SECONDS_MAX", 0.5)
 
     class Slow(Peers):
         async def invoke(
@@ -231,7 +233,7 @@ def test_requests_at_one_broker_are_bounded(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_bounded_number_of_members_is_asked_those_that_lag_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(snapshot, "MEMBERS_ASKED_MAX", 1)
+    monkeypatch.setattr(cluster_reading, "MEMBERS_ASKED_MAX", 1)
     two = SubscriptionGroupWrapper({x: SubscriptionGroupConfig(x) for x in ("early", "g")})
     monkeypatch.setitem(ANSWERS, Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, two)
     pair = ConsumerConnection([Connection("c1"), Connection("c2")])
@@ -255,7 +257,7 @@ def test_the_brokers_that_any_name_server_knows_are_read(monkeypatch: pytest.Mon
                 return answer(command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "no code 106")
             return await super().invoke(address, command, timeout_ms=timeout_ms)
 
-    monkeypatch.setattr(snapshot, "NAME_SERVER_SECONDS_MAX", 0.1)
+    monkeypatch.setattr(cluster_reading, "NAME_SERVER_SECONDS_MAX", 0.1)
     found = read(Servers(), "n:1;n:2;away:1;hangs:1;broker:1")
     assert [each.address for each in found.brokers] == ["a0:1", "b0:1"]
     assert found.info.cluster_addr_table == {"c": {"a", "b"}}
@@ -303,7 +305,7 @@ def test_masters_that_answer_are_asked_what_waits(monkeypatch: pytest.MonkeyPatc
         asked.append((name, *rest, clock_ahead_ms))
         return Waiting()
 
-    monkeypatch.setattr(snapshot, "read_waiting", read_waiting)
+    monkeypatch.setattr(cluster_reading, "read_waiting", read_waiting)
     found = read(Peers())
     [(name, address, topics, delays, now_ms, _)] = asked
     assert (name, address, delays, now_ms) == ("a", "a0:1", None, NOW_MS)
@@ -323,12 +325,12 @@ def test_a_broker_that_does_not_answer_whole_keeps_what_it_had() -> None:
 
     group = GroupReading()
     topics, groups = {"t": TopicConfig("t")}, {"g": SubscriptionGroupConfig("g")}
-    before = Snapshot(1, brokers=[reading(topics=topics, groups=groups)], groups={"g": group})
-    away = Snapshot(2, brokers=[reading(failure=ClientError("a:1 is away", "Start it"))])
+    before = ClusterReading(1, brokers=[reading(topics=topics, groups=groups)], groups={"g": group})
+    away = ClusterReading(2, brokers=[reading(failure=ClientError("a:1 is away", "Start it"))])
     kept = with_kept(away, before)
     [broker] = kept.brokers
     assert (broker.topics, broker.groups, kept.groups) == (topics, groups, {"g": group})
     assert kept.limits == [f"broker a has not said which topics and groups it has: {KEPT}"]
     assert broker.failure is not None and not away.brokers[0].topics
-    gone = with_kept(Snapshot(3, brokers=[reading()]), kept)
+    gone = with_kept(ClusterReading(3, brokers=[reading()]), kept)
     assert not gone.brokers[0].topics and not gone.groups and not gone.limits

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wakelog.broker import block_table
-from wakelog.broker.block_table import BLOCK_ENTRIES, BlockTable
+from wakelog.broker import copy_on_write_map
+from wakelog.broker.copy_on_write_map import BLOCK_ENTRIES, CopyOnWriteMap
 
 KEYS = st.integers(0, 12)
 CHANGES = st.lists(st.tuples(st.sampled_from(["set", "pop", "copy"]), KEYS), max_size=60)
@@ -17,7 +17,7 @@ CHANGES = st.lists(st.tuples(st.sampled_from(["set", "pop", "copy"]), KEYS), max
 def _small_blocks(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if "small" in request.node.name:
-            patch.setattr(block_table, "BLOCK_ENTRIES", 4)
+            patch.setattr(copy_on_write_map, "BLOCK_ENTRIES", 4)
         yield
 
 
@@ -27,7 +27,7 @@ def joined(blocks: list[dict[int, int]]) -> dict[int, int]:
 
 @given(CHANGES)
 def test_a_table_of_small_blocks_is_a_mapping(changes: list[tuple[str, int]]) -> None:
-    table: BlockTable[int, int] = BlockTable()
+    table: CopyOnWriteMap[int, int] = CopyOnWriteMap()
     model: dict[int, int] = {}
     copies: list[tuple[list[dict[int, int]], dict[int, int]]] = []
     for number, (change, key) in enumerate(changes):
@@ -48,7 +48,7 @@ def test_a_table_of_small_blocks_is_a_mapping(changes: list[tuple[str, int]]) ->
 
 
 def test_a_copy_has_a_list_of_blocks_and_a_change_copies_one_of_them() -> None:
-    table: BlockTable[int, int] = BlockTable()
+    table: CopyOnWriteMap[int, int] = CopyOnWriteMap()
     count = 10 * BLOCK_ENTRIES
     for number in range(count):
         table[number] = number
@@ -63,7 +63,7 @@ def test_a_copy_has_a_list_of_blocks_and_a_change_copies_one_of_them() -> None:
 
 
 def test_a_value_is_the_tables_own_until_the_next_copy() -> None:
-    table: BlockTable[str, list[int]] = BlockTable()
+    table: CopyOnWriteMap[str, list[int]] = CopyOnWriteMap()
     table["a"], table["b"] = [1], [2]
     assert table.owns("a")
     table.copy_blocks()
@@ -73,7 +73,7 @@ def test_a_value_is_the_tables_own_until_the_next_copy() -> None:
 
 
 def test_room_that_was_freed_is_used_again() -> None:
-    table: BlockTable[int, int] = BlockTable()
+    table: CopyOnWriteMap[int, int] = CopyOnWriteMap()
     for number in range(50 * BLOCK_ENTRIES):
         table[number] = number
         if number >= 10:

@@ -7,18 +7,18 @@ from typing import Final, NamedTuple
 
 from wakelog.broker.access.administrators import TRUSTED_ADDRESSES_KEY
 
-OWN_PREFIX: Final = "wakelog."
-LOG_LEVEL: Final = OWN_PREFIX + "logLevel"
-LOG_FORMAT: Final = OWN_PREFIX + "logFormat"
-CHECK_ADVERTISE: Final = OWN_PREFIX + "checkAdvertise"
-OPEN: Final = OWN_PREFIX + "open"
+UP_PREFIX: Final = "wakelog."
+LOG_LEVEL: Final = UP_PREFIX + "logLevel"
+LOG_FORMAT: Final = UP_PREFIX + "logFormat"
+CHECK_ADVERTISE: Final = UP_PREFIX + "checkAdvertise"
+OPEN: Final = UP_PREFIX + "open"
 TRUSTED_ADDRESSES: Final = TRUSTED_ADDRESSES_KEY
-TAKE_OVER_NAME: Final = OWN_PREFIX + "takeOverName"
-REGISTER: Final = OWN_PREFIX + "register"
-ACCESS_KEY: Final = OWN_PREFIX + "accessKey"
+TAKE_OVER_NAME: Final = UP_PREFIX + "takeOverName"
+REGISTER: Final = UP_PREFIX + "register"
+ACCESS_KEY: Final = UP_PREFIX + "accessKey"
 
 
-class OwnKey(NamedTuple):
+class UpKey(NamedTuple):
     """One key: its default, what it accepts, and what it does."""
 
     default: str
@@ -28,27 +28,27 @@ class OwnKey(NamedTuple):
 
 _FLAG = "true or false"
 
-OWN_KEYS: Final[dict[str, OwnKey]] = {
-    LOG_LEVEL: OwnKey("info", "debug, info, warning or error", "the least important lines"),
-    LOG_FORMAT: OwnKey("text", "text or json", "how a line of a log looks"),
-    CHECK_ADVERTISE: OwnKey(
+UP_KEYS: Final[dict[str, UpKey]] = {
+    LOG_LEVEL: UpKey("info", "debug, info, warning or error", "the least important lines"),
+    LOG_FORMAT: UpKey("text", "text or json", "how a line of a log looks"),
+    CHECK_ADVERTISE: UpKey(
         "true", _FLAG, "whether an advertised address that this host cannot reach is refused"
     ),
-    OPEN: OwnKey("false", _FLAG, "lets other hosts in without access control; also `--open`"),
-    TRUSTED_ADDRESSES: OwnKey(
+    OPEN: UpKey("false", _FLAG, "lets other hosts in without access control; also `--open`"),
+    TRUSTED_ADDRESSES: UpKey(
         "",
         "patterns of addresses with `;` between",
         "who may administer without an account, besides this host; `*` for everyone",
     ),
-    TAKE_OVER_NAME: OwnKey(
+    TAKE_OVER_NAME: UpKey(
         "false", _FLAG, "starts although another address is registered by this broker's name"
     ),
-    REGISTER: OwnKey(
+    REGISTER: UpKey(
         "",
         "`file:///FOLDER`, `etcd://HOST:PORT,HOST:PORT` or `kubernetes://NAMESPACE/NAME`",
         "where a group of replicas decides who is master; `brokerId` is then the replica's number",
     ),
-    ACCESS_KEY: OwnKey(
+    ACCESS_KEY: UpKey(
         "",
         "the access key of an account",
         "signs what the broker asks its master and the name servers, and proves to other members "

@@ -7,7 +7,7 @@ import pytest
 from tests.fakes.records import LogBytes
 from tests.spark.logs import FS, write_segments
 from wakelog.spark.records.bodiless_walk import BodilessWalk
-from wakelog.spark.records.record_walk import (
+from wakelog.spark.records.column_walk import (
     FILE_ENDS,
     Damage,
     RecordWalk,

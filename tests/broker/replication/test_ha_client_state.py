@@ -6,10 +6,10 @@ import pytest
 
 from tests.fakes.logs import SEGMENT_BYTES, draft, open_log, small_config
 from tests.fakes.memory_file_system import MemoryFileSystem
-from wakelog.broker.replication.following import (
-    Following,
-    FollowingEnded,
-    FollowingSettings,
+from wakelog.broker.replication.ha_client_state import (
+    FetchEnded,
+    HaClientSettings,
+    HaClientState,
     MasterLog,
     check_log,
     overlap_begin,
@@ -21,7 +21,7 @@ from wakelog.storage.errors import NotWriteable
 from wakelog.storage.log.commit_log import CommitLog
 
 NOW_MS = 1_700_000_000_000
-SETTINGS = FollowingSettings()
+SETTINGS = HaClientSettings()
 
 
 def fill(log: CommitLog, count: int, seed: int = 1) -> None:
@@ -49,7 +49,7 @@ class Pair:
         begin = overlap_begin(slave.files.min_offset, slave.appended_offset, about)
         overlap = content(slave, begin)[: slave.appended_offset - begin]
         self.shipping = Shipping(ShippingSettings(transfer_bytes=transfer_bytes), NOW_MS)
-        self.following = Following(
+        self.following = HaClientState(
             SETTINGS, about, own_end=slave.appended_offset, overlap=overlap, now_ms=NOW_MS
         )
         self.range = LogRange(about.begin, about.end, SEGMENT_BYTES)
@@ -149,7 +149,7 @@ def test_a_flipped_byte_in_the_overlap_ends_it_with_nothing_written(master: Comm
     assert last is not None
     last.write(last.position_of(end - 300), b"\xff")
     second = Pair(master, first.slave)
-    with pytest.raises(FollowingEnded, match="it is another log") as error:
+    with pytest.raises(FetchEnded, match="it is another log") as error:
         second.take(second.stream(), random.Random(1))
     assert error.value.is_mismatch
     assert first.slave.end_offset == end
@@ -166,8 +166,8 @@ def test_a_flipped_byte_in_the_overlap_ends_it_with_nothing_written(master: Comm
 )
 def test_what_no_master_sends_ends_it(data: bytes, cause: str, is_mismatch: bool) -> None:
     empty = MasterLog(0, 0, SEGMENT_BYTES)
-    following = Following(SETTINGS, empty, own_end=0, overlap=b"", now_ms=NOW_MS)
-    with pytest.raises(FollowingEnded, match=cause) as error:
+    following = HaClientState(SETTINGS, empty, own_end=0, overlap=b"", now_ms=NOW_MS)
+    with pytest.raises(FetchEnded, match=cause) as error:
         following.receive(data, NOW_MS)
     assert error.value.is_mismatch is is_mismatch
 
@@ -181,7 +181,7 @@ def test_what_no_master_sends_ends_it(data: bytes, cause: str, is_mismatch: bool
     ],
 )
 def test_logs_that_do_not_fit(own_end: int, master: MasterLog, cause: str) -> None:
-    with pytest.raises(FollowingEnded, match=cause):
+    with pytest.raises(FetchEnded, match=cause):
         check_log(own_end, SEGMENT_BYTES, master)
     check_log(9_000, SEGMENT_BYTES, MasterLog(4_096, 9_000, SEGMENT_BYTES))
 
@@ -203,10 +203,10 @@ def test_reports_are_of_what_is_durable_and_was_received(master: CommitLog) -> N
 
 def test_a_silent_master_is_given_up() -> None:
     empty = MasterLog(0, 0, SEGMENT_BYTES)
-    following = Following(SETTINGS, empty, own_end=0, overlap=b"", now_ms=NOW_MS)
+    following = HaClientState(SETTINGS, empty, own_end=0, overlap=b"", now_ms=NOW_MS)
     following.receive(encode_header(0, 0), NOW_MS + 5)
     following.check_silence(NOW_MS + 20_005)
-    with pytest.raises(FollowingEnded, match="20001 ms"):
+    with pytest.raises(FetchEnded, match="20001 ms"):
         following.check_silence(NOW_MS + 20_006)
 
 

@@ -1,12 +1,12 @@
-"""MemberFollowing: a replica cuts, appends and acknowledges only what it may."""
+"""ReplicaFetch: a replica cuts, appends and acknowledges only what it may."""
 
 import pytest
 
 from tests.simulation.group_disk import SlotFileModel
 from wakelog.broker.replication.epochs import EpochLine, Epochs
-from wakelog.broker.replication.following import FollowingEnded
-from wakelog.broker.replication.member_following import CutLog, MemberFollowing, OwnLog
+from wakelog.broker.replication.ha_client_state import FetchEnded
 from wakelog.broker.replication.member_shipping import SILENT_MS_MAX
+from wakelog.broker.replication.replica_fetch import CutLog, OwnLog, ReplicaFetch
 from wakelog.protocol.member_frames import Ack, Answer, DataHead
 
 LOG_ID = bytes(range(16))
@@ -15,14 +15,14 @@ LINES = ((1, 0), (3, 20))
 
 def make(
     *, end: int = 30, begin: int = 0, known: int = 0, seeding: bool = False, promise: int = 1
-) -> MemberFollowing:
+) -> ReplicaFetch:
     """Make a follower whose log is of epoch 1."""
     epochs = Epochs(SlotFileModel(), end)
     epochs.join(LOG_ID, is_seeding=seeding)
     epochs.make_promise(promise)
     if end > begin:
         epochs.begin(EpochLine(1, 0))
-    return MemberFollowing(epochs, OwnLog("g", 2, 32, begin, end), known, 0)
+    return ReplicaFetch(epochs, OwnLog("g", 2, 32, begin, end), known, 0)
 
 
 def answer(**changes: object) -> Answer:
@@ -39,11 +39,11 @@ def checksum(_begin: int, _end: int) -> int:
     return 5
 
 
-def attached() -> MemberFollowing:
+def attached() -> ReplicaFetch:
     """Attach, with the cut done."""
     core = make()
-    core.take_answer(answer(), checksum, 0)
-    core.note_cut()
+    core.check_answer(answer(), checksum, 0)
+    core.on_cut()
     return core
 
 
@@ -61,9 +61,9 @@ def test_a_hello_says_what_it_has() -> None:
 def test_the_log_is_cut_before_it_acknowledges() -> None:
     core = make()
     assert core.next_ack(30, 0) is None
-    assert core.take_answer(answer(), checksum, 0) == CutLog(20, None)
+    assert core.check_answer(answer(), checksum, 0) == CutLog(20, None)
     assert core.next_ack(30, 0) is None
-    core.note_cut()
+    core.on_cut()
     assert core.next_ack(30, 0) == Ack(3, 20, is_seeding=False)
 
 
@@ -80,43 +80,43 @@ def test_the_log_is_cut_before_it_acknowledges() -> None:
 )
 def test_an_answer_that_does_not_fit_ends_it(changes: dict[str, object], cause: str) -> None:
     core = make()
-    with pytest.raises(FollowingEnded, match=cause):
-        core.take_answer(answer(**changes), checksum, 0)
+    with pytest.raises(FetchEnded, match=cause):
+        core.check_answer(answer(**changes), checksum, 0)
     assert core.next_ack(30, 0) is None
 
 
 def test_a_lower_epoch_than_promised_is_refused() -> None:
     core = make(promise=4)
-    with pytest.raises(FollowingEnded, match="4 was promised"):
-        core.take_answer(answer(), checksum, 0)
+    with pytest.raises(FetchEnded, match="4 was promised"):
+        core.check_answer(answer(), checksum, 0)
 
 
 def test_nothing_confirmed_is_cut() -> None:
-    with pytest.raises(FollowingEnded, match="was confirmed"):
-        make(known=21).take_answer(answer(), checksum, 0)
+    with pytest.raises(FetchEnded, match="was confirmed"):
+        make(known=21).check_answer(answer(), checksum, 0)
 
 
 def test_a_master_that_lacks_what_is_needed_asks_for_a_copy() -> None:
     core = make()
-    with pytest.raises(FollowingEnded):
-        core.take_answer(answer(refusal="no", must_seed=True), checksum, 0)
+    with pytest.raises(FetchEnded):
+        core.check_answer(answer(refusal="no", must_seed=True), checksum, 0)
     assert core.must_seed
 
 
 def test_bytes_are_appended_at_the_own_end_with_their_epoch() -> None:
     core = attached()
-    assert core.take_head(head(20, 8), 0)
+    assert core.accept_head(head(20, 8), 0)
     assert core.end == 28 and core._epochs.lines == (EpochLine(1, 0), EpochLine(3, 20))
-    assert not core.take_head(head(28, 0), 0), "a heartbeat"
+    assert not core.accept_head(head(28, 0), 0), "a heartbeat"
     for offset in (20, 27, 29):
-        with pytest.raises(FollowingEnded):
-            core.take_head(head(offset, 8), 0)
+        with pytest.raises(FetchEnded):
+            core.accept_head(head(offset, 8), 0)
 
 
 @pytest.mark.parametrize("line", [(2, 19), (1, 20), (4, 20), (3, 21)])
 def test_bytes_of_an_impossible_epoch_end_it(line: tuple[int, int]) -> None:
-    with pytest.raises(FollowingEnded):
-        attached().take_head(head(20, 8, *line), 0)
+    with pytest.raises(FetchEnded):
+        attached().accept_head(head(20, 8, *line), 0)
 
 
 def test_a_higher_promise_ends_it() -> None:
@@ -124,14 +124,14 @@ def test_a_higher_promise_ends_it() -> None:
     core._epochs.make_promise(4)
     assert core.next_ack(20, 9_999) is None
     assert "higher epoch" in core.why_over(0)
-    with pytest.raises(FollowingEnded):
-        core.take_head(head(20, 8), 0)
+    with pytest.raises(FetchEnded):
+        core.accept_head(head(20, 8), 0)
 
 
 def test_acknowledged_is_what_is_durable() -> None:
     core = attached()
     core.next_ack(20, 0)
-    core.take_head(head(20, 8), 0)
+    core.accept_head(head(20, 8), 0)
     assert core.next_ack(20, 0) is None
     assert core.next_ack(24, 0) == Ack(3, 24, is_seeding=False)
     assert core.next_ack(24, 999) is None
@@ -141,12 +141,12 @@ def test_acknowledged_is_what_is_durable() -> None:
 def test_seeding_ends_with_everything_that_is_confirmed() -> None:
     core = make(end=0, seeding=True)
     seed = answer(begin=0, common=0)
-    assert core.take_answer(seed, checksum, 0) == CutLog(0, 0)
-    core.note_cut()
+    assert core.check_answer(seed, checksum, 0) == CutLog(0, 0)
+    core.on_cut()
     assert core.next_ack(0, 0) == Ack(3, 0, is_seeding=True)
-    core.take_head(head(0, 20, 1, 0, confirmed=24), 0)
+    core.accept_head(head(0, 20, 1, 0, confirmed=24), 0)
     assert core.next_ack(20, 0) == Ack(3, 20, is_seeding=True)
-    core.take_head(head(20, 8, confirmed=24), 0)
+    core.accept_head(head(20, 8, confirmed=24), 0)
     assert core.next_ack(23, 0) == Ack(3, 23, is_seeding=True)
     assert core.next_ack(28, 0) == Ack(3, 28, is_seeding=False)
 
@@ -154,9 +154,9 @@ def test_seeding_ends_with_everything_that_is_confirmed() -> None:
 def test_seeding_does_not_end_below_the_start_of_the_epoch() -> None:
     """Whatever the master says is confirmed."""
     core = make(end=0, seeding=True)
-    core.take_answer(answer(begin=0, common=0), checksum, 0)
-    core.note_cut()
-    core.take_head(head(0, 20, 1, 0, confirmed=12), 0)
+    core.check_answer(answer(begin=0, common=0), checksum, 0)
+    core.on_cut()
+    core.accept_head(head(0, 20, 1, 0, confirmed=12), 0)
     for durable, is_seeding in ((11, True), (12, True), (13, True), (19, True), (20, False)):
         assert core.next_ack(durable, 0) == Ack(3, durable, is_seeding=is_seeding)
     assert not core._epochs.is_seeding
@@ -164,18 +164,18 @@ def test_seeding_does_not_end_below_the_start_of_the_epoch() -> None:
 
 def test_seeding_does_not_end_before_the_master_has_said_what_is_confirmed() -> None:
     core = make(end=0, seeding=True)
-    core.take_answer(answer(begin=0, common=0, lines=((3, 0),)), checksum, 0)
-    core.note_cut()
+    core.check_answer(answer(begin=0, common=0, lines=((3, 0),)), checksum, 0)
+    core.on_cut()
     assert core.next_ack(0, 0) == Ack(3, 0, is_seeding=True)
-    core.take_head(head(0, 0, 3, 0, confirmed=0), 0)
+    core.accept_head(head(0, 0, 3, 0, confirmed=0), 0)
     assert core.next_ack(0, 9_999) == Ack(3, 0, is_seeding=False)
 
 
 def test_an_empty_log_begins_at_a_later_segment() -> None:
     core = make(end=0, seeding=True)
-    assert core.take_answer(answer(begin=32, common=32), checksum, 0) == CutLog(32, 32)
-    core.note_cut()
-    assert core.take_head(head(32, 8), 0)
+    assert core.check_answer(answer(begin=32, common=32), checksum, 0) == CutLog(32, 32)
+    core.on_cut()
+    assert core.accept_head(head(32, 8), 0)
     assert core._epochs.lines == (EpochLine(3, 20),)
 
 

@@ -6,9 +6,8 @@ import pytest
 
 from tests.fakes.logs import draft, open_log, small_config
 from tests.fakes.memory_file_system import MemoryFileSystem
-from wakelog.audit import traffic
-from wakelog.audit.operator import AuditRefused
-from wakelog.audit.traffic import (
+from wakelog.audit import log_traffic
+from wakelog.audit.log_traffic import (
     DeadLetters,
     Lag,
     Place,
@@ -17,6 +16,7 @@ from wakelog.audit.traffic import (
     hot_keys,
     lags,
 )
+from wakelog.audit.operator import AuditRefused
 from wakelog.dispatchers.log_cursor import BadStretch
 from wakelog.protocol.properties import encode_properties
 from wakelog.storage.log.append import MessageDraft
@@ -103,6 +103,6 @@ def test_keys_are_counted_without_the_topics_of_groups(
     found = hot_keys(log, no_gap)
     counts = [(row.topic, row.key, row.messages_count, row.share) for row in found]
     assert counts == [("orders", "a", 3, 0.75), ("bills", "a", 1, 1.0), ("orders", "b", 1, 0.25)]
-    monkeypatch.setattr(traffic, "KEYS_MAX", 2)
+    monkeypatch.setattr(log_traffic, "KEYS_MAX", 2)
     with pytest.raises(AuditRefused, match="more than 2 keys"):
         hot_keys(log, no_gap)

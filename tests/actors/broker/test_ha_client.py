@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from tests.actors.bounded import on_loop
-from wakelog.actors.broker.following import _MasterConnection, log_begin
+from wakelog.actors.broker.ha_client import _MasterConnection, log_begin
 from wakelog.actors.transport.clocks import steady_ms
 from wakelog.broker.config_file import read_broker_conf
-from wakelog.broker.replication.following import (
-    Following,
-    FollowingEnded,
-    FollowingSettings,
+from wakelog.broker.replication.ha_client_state import (
+    FetchEnded,
+    HaClientSettings,
+    HaClientState,
     MasterLog,
 )
 from wakelog.protocol.ha_frames import encode_header
@@ -49,8 +49,8 @@ class Slave:
             acknowledged=0,
             end_turn=self.end_turn,
         )
-        core = Following(
-            FollowingSettings(),
+        core = HaClientState(
+            HaClientSettings(),
             MasterLog(0, 0, SEGMENT_BYTES),
             own_end=0,
             overlap=b"",
@@ -89,8 +89,8 @@ async def test_the_first_report_is_sent_at_once() -> None:
 @pytest.mark.parametrize(
     ("data", "failure", "kind"),
     [
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "", FollowingEnded),
-        (encode_header(7, 0), "", FollowingEnded),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "", FetchEnded),
+        (encode_header(7, 0), "", FetchEnded),
         (encode_header(0, 4000) + bytes(4000), "the disk is full", NotWriteable),
     ],
 )

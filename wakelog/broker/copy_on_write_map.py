@@ -1,4 +1,4 @@
-"""BlockTable: a table in blocks, of which a copy costs no more than a list of the blocks.
+"""CopyOnWriteMap: a table in blocks, of which a copy costs no more than a list of the blocks.
 
 A copy shares every block. Before a block that is shared changes, the table gets a copy of that one.
 So a save of a million entries stops the loop for no longer than a save of a thousand.
@@ -32,7 +32,7 @@ class _Block(Generic[Key, Value]):
         self.generation = generation
 
 
-class BlockTable(Generic[Key, Value]):
+class CopyOnWriteMap(Generic[Key, Value]):
     """A mapping whose copies are cheap. Order is that of insertion until something is removed."""
 
     def __init__(self) -> None:

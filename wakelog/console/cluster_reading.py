@@ -127,7 +127,7 @@ class GroupReading:
 
 
 @dataclass
-class Snapshot:
+class ClusterReading:
     """A cluster at one time. failure: of all name servers, which leaves nothing else to ask.
 
     info: the brokers that any name server knows; of two addresses the one of the first server.
@@ -151,14 +151,14 @@ class Snapshot:
 
 
 async def read_snapshot(
-    admin: Admin, now_ms: int, before: Snapshot | None = None, *, with_groups: bool = True
-) -> Snapshot:
+    admin: Admin, now_ms: int, before: ClusterReading | None = None, *, with_groups: bool = True
+) -> ClusterReading:
     """Ask the name servers and every broker that they know; without groups the brokers alone.
 
     before: what was read last, for what is read in turns.
     """
     read_before = {x.address: x.progress for x in before.brokers} if before is not None else {}
-    found = Snapshot(now_ms, name_server=next(iter(admin.options.name_servers), ""))
+    found = ClusterReading(now_ms, name_server=next(iter(admin.options.name_servers), ""))
     clock = _Clock(now_ms)
     found.name_servers = list(
         await asyncio.gather(*(_name_server(admin, x, clock) for x in admin.options.name_servers))
@@ -212,7 +212,7 @@ async def read_snapshot(
     return found
 
 
-def with_kept(found: Snapshot, before: Snapshot) -> Snapshot:
+def with_kept(found: ClusterReading, before: ClusterReading) -> ClusterReading:
     """Return a reading in which brokers that did not answer whole have what they had before.
 
     before: what was shown last.
@@ -388,7 +388,7 @@ def _groups_of(brokers: Iterable[BrokerReading]) -> dict[str, GroupReading]:
     return found
 
 
-def _homes(found: Snapshot, brokers: list[BrokerReading]) -> dict[str, list[str]]:
+def _homes(found: ClusterReading, brokers: list[BrokerReading]) -> dict[str, list[str]]:
     """Return which groups each broker is asked about: clients connect to all that have theirs."""
     homes: dict[str, list[str]] = {each.address: [] for each in brokers}
     answering = _answering(brokers)
@@ -401,7 +401,7 @@ def _homes(found: Snapshot, brokers: list[BrokerReading]) -> dict[str, list[str]
 
 
 def _group_asks(
-    admin: Admin, broker: BrokerReading, groups: list[str], found: Snapshot
+    admin: Admin, broker: BrokerReading, groups: list[str], found: ClusterReading
 ) -> Iterable[Ask]:
     async def clients(group: str) -> None:
         fields = {"consumerGroup": group}
@@ -443,7 +443,7 @@ def _member_asks(
     admin: Admin,
     broker: BrokerReading,
     groups: list[str],
-    found: Snapshot,
+    found: ClusterReading,
     chosen: set[tuple[str, str]],
 ) -> Iterable[Ask]:
     async def member(group: str, client_id: str) -> None:

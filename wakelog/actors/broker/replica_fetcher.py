@@ -1,4 +1,4 @@
-"""MemberFollower: follows the master that the register names, as long as this replica is none.
+"""ReplicaFetcher: follows the master that the register names, as long as this replica is none.
 
 Source: 5.x's AutoSwitchHAClient (org.apache.rocketmq.store.ha.autoswitch).
 """
@@ -8,12 +8,12 @@ import os
 from typing import Final
 
 from wakelog.actors.broker.member_connections import MasterConnection
-from wakelog.actors.broker.run import GroupMember
+from wakelog.actors.broker.run import ReplicaView
 from wakelog.actors.transport.clocks import steady_ms, wall_ms
-from wakelog.broker.replication.following import FollowingEnded
+from wakelog.broker.replication.ha_client_state import FetchEnded
 from wakelog.broker.replication.master import MasterAddress
-from wakelog.broker.replication.member_following import MemberFollowing, OwnLog
 from wakelog.broker.replication.member_proof import NONCE_BYTES, FollowerProof
+from wakelog.broker.replication.replica_fetch import OwnLog, ReplicaFetch
 from wakelog.broker.replication.whole_records import WholeRecords
 from wakelog.network.background import keep, log_failure
 from wakelog.protocol.member_frames import Answer, Data
@@ -35,14 +35,14 @@ UNSYNCED_BYTES_MAX: Final = 64 << 20
 """A follower whose disk is slower than the network stops reading until it has caught up."""
 
 
-class MemberFollower:
+class ReplicaFetcher:
     """See the module. One loop's thread.
 
     cause: why nothing is copied now, "" while something is.
     received_bytes: of the log, since the start.
     """
 
-    def __init__(self, member: GroupMember) -> None:
+    def __init__(self, member: ReplicaView) -> None:
         """Do nothing yet."""
         self._member = member
         self._connection: MasterConnection | None = None
@@ -89,7 +89,7 @@ class MemberFollower:
             if master is not None and self._member.run.is_open and not self._member.run.is_master:
                 try:
                     cause = await self._follow(master)
-                except FollowingEnded as error:
+                except FetchEnded as error:
                     cause = str(error)
                 except (OSError, TimeoutError, StoreError) as error:
                     cause = f"the master cannot be followed: {error!r}"
@@ -122,7 +122,7 @@ class MemberFollower:
             end,
         )
         known = self._member.election.reported_confirmed
-        core = MemberFollowing(self._member.epochs, log, known, steady_ms())
+        core = ReplicaFetch(self._member.epochs, log, known, steady_ms())
         proof = FollowerProof(run.account, os.urandom(NONCE_BYTES), core.hello())
         connection = self._connection = MasterConnection(self, core, proof)
         self._records = WholeRecords(end, log.segment_bytes)
@@ -137,27 +137,27 @@ class MemberFollower:
         finally:
             connection.abort()
 
-    def take_message(self, connection: MasterConnection, message: Answer | Data) -> None:
-        """Take what a master sends. Raises: FollowingEnded, StoreError."""
+    def on_message(self, connection: MasterConnection, message: Answer | Data) -> None:
+        """Take what a master sends. Raises: FetchEnded, StoreError."""
         run, now_ms = self._member.run, steady_ms()
         if connection is not self._connection or not run.is_open or self._records is None:
-            raise FollowingEnded("this connection is over")
+            raise FetchEnded("this connection is over")
         store = run.open_store
         if isinstance(message, Answer):
             if (hello := connection.proof.take(message)) is not None:
                 connection.prove(hello)
                 return
-            cut = connection.core.take_answer(message, self._member.run.checksum, now_ms)
+            cut = connection.core.check_answer(message, self._member.run.checksum, now_ms)
             if cut.offset != store.log.end_offset or cut.seed_from not in (None, cut.offset):
                 self._member.want_cut(cut)
-                raise FollowingEnded(f"the log is cut to {cut.offset}")
-            connection.core.note_cut()
+                raise FetchEnded(f"the log is cut to {cut.offset}")
+            connection.core.on_cut()
             self.cause = ""
             epoch = connection.core.epoch
             self._log.info("following", election_epoch=epoch, begins=cut.offset)
             return
         head = message.head
-        if connection.core.take_head(head, now_ms):
+        if connection.core.accept_head(head, now_ms):
             self.received_bytes += head.size_bytes
             parts = self._records.add(message.data) + self._records.take()
             self._is_disk_failing = True
@@ -166,7 +166,7 @@ class MemberFollower:
                     part.offset, part.data, stored_ms=part.stored_ms, now_ms=wall_ms()
                 )
             self._is_disk_failing = False
-        self._member.election.note_frame(head.end, store.log.end_offset, head.confirmed, now_ms)
+        self._member.election.on_frame(head.end, store.log.end_offset, head.confirmed, now_ms)
 
     def end_turn(self) -> None:
         """Write what was placed, and do what follows."""

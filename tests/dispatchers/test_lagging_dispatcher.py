@@ -8,8 +8,8 @@ from tests.dispatchers.stores import NOW_MS, dispatch_config, queue_entries
 from tests.fakes.logs import read_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import LogBytes, properties
-from wakelog.dispatchers import core_dispatchers, follower, log_cursor
-from wakelog.dispatchers.follower import Follower
+from wakelog.dispatchers import core_dispatchers, lagging_dispatcher, log_cursor
+from wakelog.dispatchers.lagging_dispatcher import LaggingDispatcher
 from wakelog.dispatchers.log_cursor import LogCursor
 from wakelog.dispatchers.reput import FlushJob, Reput
 from wakelog.storage.durability.dispatched import DispatchedFile
@@ -30,7 +30,7 @@ SHAPE = {"index_slot_count": 2_000, "index_entry_count": 4_000}
 def keys_max(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """Return how many keys a piece has."""
     keys_max = int(request.param)
-    monkeypatch.setattr(follower, "KEYS_MAX", keys_max)
+    monkeypatch.setattr(lagging_dispatcher, "KEYS_MAX", keys_max)
     monkeypatch.setattr(log_cursor, "BULK_BYTES_MIN", 1)
     monkeypatch.setattr(log_cursor, "BULK_WANTED_BYTES", 1)
     return keys_max
@@ -58,7 +58,7 @@ def open_reput(
         dispatchers,
         config,
         kernels=lambda: kernels,
-        follower=Follower(dispatchers[-1], cursor) if follows else None,
+        follower=LaggingDispatcher(dispatchers[-1], cursor) if follows else None,
     )
 
 
@@ -142,7 +142,7 @@ def test_no_step_puts_more_keys_than_a_piece_has(
 def test_a_record_in_parts_keeps_the_order_of_its_keys(keys_max: int) -> None:
     words = [f"k{number}" for number in range(3 * keys_max + 1)]
     request = DispatchRequest("T", 0, 7, 900, 100, 0, NOW_MS, 0, 0, " ".join(words), "u", {})
-    parts = follower.parts_of(request)
+    parts = lagging_dispatcher.parts_of(request)
     assert [word for part in parts for word in index_words(part)] == index_words(request)
     assert [len(index_words(part)) for part in parts] == [keys_max + 1, keys_max, keys_max, 1]
 
