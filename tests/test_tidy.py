@@ -1,7 +1,9 @@
 """The tree keeps the house rules of `tidy.py`, and each rule catches what it is there for."""
 
+import os
+import subprocess
 from collections.abc import Callable, Iterator
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 import pytest
 
@@ -81,6 +83,25 @@ EXAMPLES: dict[Rule, tuple[str, str]] = {
     tidy.long_sentences: (f'"""A{" word" * 30}."""\n', f'"""A{" word" * 29}. One more."""\n'),
     tidy.replaced_names: ("def take_in(): pass\n", "def consume(sent_by: int): pass\n"),
 }
+
+
+def test_subjects_of_commits_are_short() -> None:
+    found = tidy.subjects()
+    if found is None:
+        pytest.skip("there is no git, or no repository here")
+    assert [one for one in found if len(one) >= tidy.SUBJECT_CHARACTERS_MAX] == []
+
+
+def test_subjects_are_those_after_the_rule_was_made(tmp_path: Path) -> None:
+    """A clone without the commit of the rule has those that were committed later."""
+    assert tidy.subjects(tmp_path) is None
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "init", "--quiet"], check=True)
+    for subject, day in (("before", "2026-11-28"), ("after", "2026-11-30")):
+        dates = dict.fromkeys(("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"), f"{day}T00:00:00+00:00")
+        commit = [*git, "commit", "--quiet", "--allow-empty", "--no-gpg-sign", "-m", subject]
+        subprocess.run(commit, check=True, env={**os.environ, **dates})
+    assert tidy.subjects(tmp_path) == ["after"]
 
 
 def test_no_further_name_has_two_classes() -> None:

@@ -43,6 +43,9 @@ UNTESTED: dict[str, str] = {
 SHARED_CLASS_NAMES_MAX = 61
 """How many names two public classes may have; may only go down."""
 
+SUBJECT_CHARACTERS_MAX = 60
+"""A subject is shorter than this."""
+
 CONSTRUCTORS = {"__init__", "__post_init__", "__new__"}
 STARTS = re.compile(r"_?(start|begin|open|serve|connect|run|make)(_|$)")
 
@@ -55,6 +58,17 @@ REMINDERS = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
 URL = re.compile(r"https?://([A-Za-z0-9.-]+)")
 LINK = re.compile(r"\]\(([^)\s#]+)(#[^)]*)?\)")
 PRINTING_FOLDERS = ("wakelog/cli/", "scripts/", "benchmarks/", "deploy/", "examples/", "tests/")
+
+
+class Commit(NamedTuple):
+    """A commit: its name, and when it was made."""
+
+    name: str
+    committed: str
+
+
+SUBJECTS_AFTER = Commit("1fc1e861ffb1ed499d798905cc08188255ae5d83", "2026-11-29T16:46:16+00:00")
+"""The last commit before the rule."""
 
 
 class Source(NamedTuple):
@@ -355,6 +369,23 @@ def replaced_names(source: Source) -> Iterator[str]:
         yield f"{source.path}:{line}: {name} is named by a word that is not a role"
     for line, name in vocabulary.misnamed_events(source.path, source.tree):
         yield f"{source.path}:{line}: {name} notes something; say on_ and what happened"
+
+
+def subjects(root: Path = ROOT) -> list[str] | None:
+    """Return the subjects of the commits after `SUBJECTS_AFTER`; None without git.
+
+    A shallow clone may lack that commit: then those that were committed later.
+    """
+    command = ["git", "-C", str(root), "log", "--no-merges", "--format=%s"]
+    since = f"--since={SUBJECTS_AFTER.committed}"
+    for chosen in (f"{SUBJECTS_AFTER.name}..HEAD", since):
+        try:
+            listed = subprocess.run([*command, chosen], capture_output=True, text=True, check=False)
+        except OSError:
+            return None
+        if listed.returncode == 0:
+            return listed.stdout.splitlines()
+    return None
 
 
 def shared_class_names(found: list[Source]) -> set[str]:

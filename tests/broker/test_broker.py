@@ -338,7 +338,7 @@ OF_PYTHON = ("codec", "has no attribute", "invalid literal", "NoneType", "not su
 
 @pytest.mark.parametrize("name", Harness().broker.tables)
 def test_a_damaged_table_is_refused_in_words(name: str) -> None:
-    """Whatever stands there: neither Python's words nor an error that nobody expects."""
+    """Whatever stands there: neither Python's words nor an unexpected error."""
     broker = Harness().broker
     keys = ("offsetTable", "topicConfigTable", "subscriptionGroupTable", "filterDataByTopic")
     texts = ["x", "[]", "{" * 100, '{"a": "\ud800"}']

@@ -236,7 +236,7 @@ class _Check:
         self._ended.update(offset for offset in named if offset is not None and offset >= 0)
 
     def _op_offset(self) -> int:
-        """Return the first op message that is not done; none is read for this."""
+        """Return the offset of the first unfinished op message; read nothing."""
         end = self._op_begin
         for op in self._ops:
             if op.queue_offset != end or not self._is_done(op):

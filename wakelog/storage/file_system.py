@@ -35,7 +35,7 @@ WRITE_BUFFER_COUNT_MAX = 1024
 # Zeros are written in pieces of this size where the system cannot allocate by itself.
 ZERO_PIECE_BYTES = 1 << 20
 
-# Messages are for the broker's user, and for a group that reads them, such as Spark's.
+# The owner reads and writes; the group, such as that of Spark, reads.
 FILE_MODE, DIRECTORY_MODE = 0o640, 0o750
 
 _MACOS = sys.platform == "darwin"

@@ -354,7 +354,7 @@ async def test_a_number_that_two_have(tmp_path: Path, monkeypatch: pytest.Monkey
 async def test_a_role_that_cannot_be_begun_is_given_up_and_begun_again(
     tmp_path: Path, part: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An error that nobody expects leaves no master in the register that does not serve."""
+    """An unexpected error leaves no master in the register that does not serve."""
     monkeypatch.setattr(replica, "REOPEN_AGAIN_SECONDS", 0.1)
     before, failures = getattr(BrokerService, part), [KeyError("of ours")]
 

@@ -9,7 +9,7 @@ Rules:
 - A call that failed, or whose answer was lost, is reported as "no answer": the election then reads.
 - The election writes to its epoch file on the loop's thread: a page for each promise and line. If
   the disk fails, it is no master in that epoch, and tries again.
-- After an error that nobody expects it is no master either: its lease would not be kept.
+- After an unexpected error it is no master either: its lease would not be kept.
 
 Source: 5.x's ReplicasManager (org.apache.rocketmq.broker.controller) beside its BrokerOuterAPI.
 """
@@ -152,10 +152,7 @@ class Elector:
         self._carry_out()
 
     def _give_up(self, error: Exception) -> None:
-        """After an error that nobody expects, be no master: nothing else would say that it is one.
-
-        The election goes on as a follower.
-        """
+        """Step down on an unexpected error: no other code would. The election continues."""
         cause = repr(error)
         if cause != self.cause:
             self._log.error("election failed", cause=cause, exc_info=error)

@@ -375,7 +375,7 @@ class Replica:
             run.close()
             self._changed.set()
         except Exception as error:
-            # Also after an error that nobody expects: who does not serve must not stay the master.
+            # Also on an unexpected error: a replica that does not serve must not stay the master.
             run.close()
             is_foreseen = isinstance(error, EXPECTED_ERRORS)
             cause = str(error) if is_foreseen else repr(error)

@@ -144,7 +144,7 @@ class SupervisorActor:
         self._failure = {"cause": failed.cause, "remedy": failed.remedy}
 
     def _on_mistake(self, error: Exception) -> None:
-        """Have the start fail with an error that nobody expects; else it would be waited for."""
+        """Have the start fail on an unexpected error; callers wait for its end."""
         self._log.error("start failed", exc_info=error)
         remedy = "This is a mistake in wakelog; see the logs, or try another version."
         self._on_failure(DeploymentFailed(f"the Supervisor failed: {error!r}", remedy))

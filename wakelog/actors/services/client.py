@@ -324,7 +324,7 @@ class ServiceClient:
             pause_seconds = min(2 * pause_seconds, pause_max)
 
     def _on_attach_failed(self, error: Exception) -> None:
-        """Have the service attached again after an error that nobody expects."""
+        """Have the service attached again after an unexpected error."""
         self._log.error("service client failed", service=self.name, exc_info=error)
         self.mark_lost()
 

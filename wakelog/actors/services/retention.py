@@ -38,7 +38,7 @@ from wakelog.storage.retention.snapshot import VERSION, Snapshot, SnapshotSegmen
 from wakelog.telemetry.logs import Log, News, logger
 
 SUMS_AGAIN_MS: Final = 60_000
-"""The pause before sums are kept again after an error that nobody expects."""
+"""The pause before sums are kept again after an unexpected error."""
 
 
 class RetentionOutcome(msgspec.Struct, frozen=True):

@@ -48,7 +48,7 @@ LOOP_SCAN_COUNT_MAX: Final = 4_000
 # a KiB counts as one for each.
 LOOP_MATCHED_COUNT_MAX: Final = 100
 _COUNTED_BYTES: Final = 1_024
-# How many records are judged together: so many, and so many bytes of them, but at least one.
+# Filtered together: at most so many records and bytes, at least one record.
 TOGETHER_COUNT_MAX: Final = 64
 TOGETHER_BYTES_MAX: Final = 262_144
 
