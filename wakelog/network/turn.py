@@ -49,7 +49,7 @@ from wakelog.network.time_share import run_for_a_share
 from wakelog.protocol.command import ONEWAY_FLAG, RemotingCommand
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.run_responses import RunResponses
-from wakelog.protocol.send_run import SendRun
+from wakelog.protocol.send_run import PLAIN_RUN_MESSAGES_MAX, RUN_MESSAGES_MAX, SendRun
 from wakelog.protocol.steps import Steps
 from wakelog.telemetry.logs import LineBudget, Log, logger
 
@@ -358,6 +358,7 @@ class Turn:
     def _take_run(self, connection: Connection, run: SendRun, now_ms: int) -> None:
         """Have the sends of a run handled: each is stored, or refused, before the next one."""
         assert self._process_run is not None
+        is_plain = True
         while run.left_count:
             taken_count = run.taken_count
             try:
@@ -371,7 +372,11 @@ class Turn:
                 for request in run.requests(taken_count, run.taken_count):
                     self._fail(connection, request, error)
             if run.left_count:
+                is_plain = False
                 self._process(connection, run.next_command(), now_ms)
+        # The next run may be longer if this one took as little time as its messages may.
+        decoder = connection.peer.decoder
+        decoder.run_messages_max = PLAIN_RUN_MESSAGES_MAX if is_plain else RUN_MESSAGES_MAX
 
     def carry_on(self, connection: Connection, request: RemotingCommand, outcome: Any) -> None:
         """Carry on a request whose answer is not ready: begin its work, or park its outcome."""

@@ -70,11 +70,13 @@ class CompiledRun(SendRun, kw_only=True, gc=False):
         return PlacedRun(count, memoryview(records)[:size], stored)
 
 
-def read_run(chunk: memoryview, begin: int) -> tuple[CompiledRun, int] | None:
+def read_run(
+    chunk: memoryview, begin: int, messages_max: int = RUN_MESSAGES_MAX
+) -> tuple[CompiledRun, int] | None:
     """Read the plain sends from `begin` on; return them and where they end, None for none."""
     assert _library is not None
     end, rows, queues = _library.read_sends(
-        chunk, begin, RUN_MESSAGES_MAX, RUN_FRAME_BYTES_MAX, RUN_HEADER_BYTES_MAX
+        chunk, begin, messages_max, RUN_FRAME_BYTES_MAX, RUN_HEADER_BYTES_MAX
     )
     if not rows:
         return None

@@ -35,7 +35,7 @@ from wakelog.protocol.header_codec import (
     decode_header,
     encode_header,
 )
-from wakelog.protocol.send_run import ReadRun
+from wakelog.protocol.send_run import RUN_MESSAGES_MAX, ReadRun
 
 FRAME_BYTES_MAX: Final = 16_777_216
 """The whole frame, its length field included: com.rocketmq.remoting.frameMaxLength's default."""
@@ -84,13 +84,14 @@ class FrameDecoder:
         is_in_frame: whether the rest of a frame has yet to come.
         preceding: after `feed` raised, the commands of that chunk before the bad frame. They are
             sound, and the peer may expect their effect.
+        run_messages_max: of the next runs; who takes a run sets it.
         refusals: responses to requests with a header that is too long; the caller takes and sends
             them.
     """
 
     __slots__ = (
         *("_body_bytes_max", "_buffer", "_dropped_bytes", "_frame_bytes_max", "_needed_bytes"),
-        *("_oversized", "_read_run", "is_in_frame", "preceding", "refusals"),
+        *("_oversized", "_read_run", "run_messages_max", "is_in_frame", "preceding", "refusals"),
     )
 
     def __init__(
@@ -109,6 +110,7 @@ class FrameDecoder:
         self._frame_bytes_max = frame_bytes_max
         self._body_bytes_max = body_bytes_max
         self._read_run = read_run if gathers_sends else None
+        self.run_messages_max = RUN_MESSAGES_MAX
         self._oversized: RemotingCommand | None = None
         self._dropped_bytes = 0  # bytes of its body that have yet to come
         self._buffer = bytearray()  # the begin of a frame whose rest has not arrived
@@ -141,7 +143,7 @@ class FrameDecoder:
                     self._needed_bytes = self._next_needed(frame_bytes)
                     break
                 if self._read_run is not None:
-                    found = self._read_run(view, position)
+                    found = self._read_run(view, position, self.run_messages_max)
                     if found is not None:
                         run, position = found
                         commands.append(run)

@@ -155,11 +155,13 @@ class PlainRun(SendRun, kw_only=True, gc=False):
             return b""
 
 
-def read_run(chunk: memoryview, begin: int) -> tuple[PlainRun, int] | None:
+def read_run(
+    chunk: memoryview, begin: int, messages_max: int = RUN_MESSAGES_MAX
+) -> tuple[PlainRun, int] | None:
     """Read the plain sends from `begin` on; return them and where they end, None for none."""
     sends: list[PlainSend] = []
     places: list[Place] = []
-    while len(sends) < RUN_MESSAGES_MAX:
+    while len(sends) < min(messages_max, RUN_MESSAGES_MAX):
         found = _read_send(chunk, begin)
         if found is None:
             break

@@ -1,6 +1,7 @@
 """A run of plain sends and the same sends one by one: log, tables, counts and answers are alike."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count, pairwise
 from random import Random
@@ -31,6 +32,7 @@ from wakelog.network.lanes import Lanes
 from wakelog.network.limits import ServerLimits
 from wakelog.network.loop_lag import LoopLag
 from wakelog.network.turn import Turn
+from wakelog.protocol import frame, plain_run
 from wakelog.protocol.batch import encode_batch_body
 from wakelog.protocol.bodies import TopicConfig
 from wakelog.protocol.codes import RequestCode, ResponseCode
@@ -342,6 +344,35 @@ def test_sends_that_come_together_are_few_runs() -> None:
     assert side.runs == [RUN_MESSAGES_MAX, RUN_MESSAGES_MAX, 8]
     assert found["queues"]["T", 0] == 41
     assert [each.code for each in found["answers"]] == [ResponseCode.SUCCESS] * 40
+
+
+def test_a_run_in_c_is_longer_after_one_that_was_plain() -> None:
+    side = Side()
+    side.receive([b"".join(sends(20))], in_time=True)
+    side.runs.clear()
+    side.receive([b"".join(sends(100))], in_time=True)
+    is_compiled = frame.read_run is not plain_run.read_run
+    assert side.runs == ([64, 36] if is_compiled else [*[RUN_MESSAGES_MAX] * 6, 4])
+    side.receive([b"".join((*sends(3), *sends(1, i="DELAY\x012")))], in_time=True)
+    side.runs.clear()
+    side.receive([b"".join(sends(20))], in_time=True)
+    assert side.runs == [RUN_MESSAGES_MAX, 4]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_long_runs_leave_what_single_sends_leave(mode: str) -> None:
+    mixed = [*sends(130), *sends(1, i="DELAY\x012"), *sends(90, e="1"), *sends(40, e="9")]
+    chunks = [b"".join(sends(20)), b"".join(mixed), b"".join(sends(150, e="2", i="a\x01b"))]
+    run, single = (
+        Side(MODES[mode], gathers_sends=gathers, segment_bytes=SEGMENT_BYTES << 3).receive(
+            chunks, in_time=True
+        )
+        for gathers in (True, False)
+    )
+    for name in single:
+        if name != "answers":  # their numbers repeat
+            assert run[name] == single[name], name
+    assert Counter(map(repr, run["answers"])) == Counter(map(repr, single["answers"]))
 
 
 def test_a_run_whose_write_fails_is_not_acknowledged() -> None:
