@@ -40,7 +40,9 @@ def test_a_patch_fits_and_leaves_code_that_python_can_read(patch: Patch, tmp_pat
         shutil.copy2(ROOT / name, tmp_path / name)
     for path, text in patch.plant(tmp_path).items():
         planted = path.read_text()
-        assert planted != text and ast.dump(ast.parse(planted)) != ast.dump(ast.parse(text))
+        assert planted != text
+        if path.suffix == ".py":
+            assert ast.dump(ast.parse(planted)) != ast.dump(ast.parse(text))
     files = [word for word in patch.tests if word.startswith("tests/")]
     assert files and all((ROOT / word).exists() for word in files)
 

@@ -134,7 +134,7 @@ OUTSIDE = (
     *((index, value) for index in (2, 3) for value in (-1, 101, 2**31 - 1, -(2**31))),
     *((6, value) for value in (-1, 1, 2**31 - 1)),
     *((index, value) for index in (8, 9) for value in (-1, 101, 2**31 - 1)),
-    *((13, value) for value in (-2, -(2**31))),
+    *((13, value) for value in (-2, -(2**31), 101, 2**31 - 1)),
     *((14, value) for value in (-1, 1, 2**31 - 1)),
 )
 

@@ -3,13 +3,13 @@
 import json
 from array import array
 from collections import Counter
-from itertools import islice
+from itertools import islice, product
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.compiled.mutated_sends import MutatedSends, compare
+from tests.compiled.mutated_sends import MutatedSends, compare, frame_of
 from tests.hostile_frames import HostileFrames
 from tests.protocol.test_plain_run import frame
 from wakelog.compiled.library import CHOICE
@@ -101,6 +101,60 @@ def test_what_clients_send_is_read(changes: dict[str, str]) -> None:
 )  # fmt: skip
 def test_what_is_unusual_is_left(changes: dict[str, str]) -> None:
     assert compare(frame(b"body", **changes), 1) == (0, 0)
+
+
+@pytest.mark.parametrize("number", ["18446744073709551617", "36893488147419103233", "1" * 20])
+def test_a_number_that_wraps_is_left(number: str) -> None:
+    assert compare(frame(b"body", g=number, e="1"), 1) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "again"), [(b'"e":"1",', b'"e":"2","e":"1",'), (b'"flag":0,', b'"flag":0,"flag":0,')]
+)
+def test_a_name_that_comes_twice_is_left(text: bytes, again: bytes) -> None:
+    whole = frame()
+    header = whole[8 : whole.index(b"}body") + 1]
+    assert compare(frame_of(header, b"body"), 1)[0] == 1
+    assert compare(frame_of(header.replace(text, again), b"body"), 1) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        *(
+            b"\x80",
+            b"\xc0\xaf",
+            b"\xc2",
+            b"\xe0\x80\x80",
+            b"\xe0\x9f\xbf",
+            b"\xed\xa0\x80",
+            b"\xf5",
+        ),
+        *(
+            b"\xf0\x80\x80\x80",
+            b"\xf0\x8f\xbf\xbf",
+            b"\xf4\x90\x80\x80",
+            b"\xe2\x82",
+            b"\xf0\x9f\x98",
+        ),
+    ],
+)
+def test_bytes_that_are_not_utf_8_are_left(damage: bytes) -> None:
+    whole = frame(i='"k\\u0001MARK"')
+    header = whole[8 : whole.index(b"}body") + 1]
+    assert compare(frame_of(header.replace(b"MARK", damage), b"body"), 1) == (0, 0)
+
+
+@pytest.mark.parametrize("alike_count", [7, 8, 9, 10, 16])
+@pytest.mark.parametrize("others_count", [0, 1, 3, 4, 12, 15])
+def test_names_of_one_bucket_have_the_order_of_a_hash_map(
+    alike_count: int, others_count: int
+) -> None:
+    alike = ["".join(parts) for parts in product(("Aa", "BB"), repeat=4)][:alike_count]
+    others = [f"name{7 * number}" for number in range(others_count)]
+    for names in (alike + others, others + alike):
+        text = "\x02".join(f"{name}\x01v" for name in names)
+        assert sum(compare(frame(i=json.dumps(text)), seed)[1] for seed in range(8)) > 0
 
 
 names = st.text(st.characters(max_codepoint=0x2FF, blacklist_characters="\x01\x02"), max_size=6)
