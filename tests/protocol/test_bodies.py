@@ -17,9 +17,7 @@ from wakelog.protocol.bodies import (
     ConsumeQueueData,
     ConsumerConnection,
     ConsumerData,
-    ConsumerOffsetSerializeWrapper,
     DataVersion,
-    DelayOffsetSerializeWrapper,
     HeartbeatData,
     LockBatchRequestBody,
     LockBatchResponseBody,
@@ -119,8 +117,6 @@ WRITTEN = [
         '"topicFilterType":"SINGLE_TAG","topicName":"T","topicSysFlag":0,"writeQueueNums":16}}}}',
     ),
     (TopicList({"T"}), '{"topicList":["T"]}'),
-    (ConsumerOffsetSerializeWrapper({"T@g": {0: 5, 1: 7}}), '{"offsetTable":{"T@g":{0:5,1:7}}}'),
-    (DelayOffsetSerializeWrapper({1: 50}), '{"offsetTable":{1:50}}'),
 ]
 
 
@@ -220,8 +216,6 @@ def test_a_version_is_equal_only_if_both_numbers_are() -> None:
     [
         ("topics.json", TopicConfigSerializeWrapper),
         ("subscriptionGroup.json", SubscriptionGroupWrapper),
-        ("consumerOffset.json", ConsumerOffsetSerializeWrapper),
-        ("delayOffset.json", DelayOffsetSerializeWrapper),
     ],
 )
 def test_the_real_brokers_files_are_bodies(name: str, body_type: type[msgspec.Struct]) -> None:

@@ -5,7 +5,6 @@ import errno
 import pytest
 
 from wakelog.storage.errors import (
-    CorruptRecord,
     IllegalName,
     StoreError,
     StoreFailed,
@@ -30,8 +29,7 @@ def test_other_refusals_keep_what_was_tried() -> None:
 def test_errors_name_file_and_operation() -> None:
     assert "process 77 holds /store/lock" in str(StoreLocked("/store/lock", 77))
     assert "another process holds" in str(StoreLocked("/store/lock", None))
-    assert CorruptRecord(4711, "bad magic").physical_offset == 4711
-    assert all(issubclass(kind, StoreError) for kind in (StoreFull, IllegalName, CorruptRecord))
+    assert all(issubclass(kind, StoreError) for kind in (StoreFull, IllegalName))
 
 
 def test_a_refused_name_is_shortened_in_the_text_only() -> None:

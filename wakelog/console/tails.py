@@ -88,11 +88,6 @@ class Tails:
         """How many tails there are."""
         return len(self._tails)
 
-    @property
-    def viewers_count(self) -> int:
-        """How many look at all of them."""
-        return sum(len(each.viewers) for each in self._tails.values())
-
     @asynccontextmanager
     async def watch(self, wanted: TailOf) -> AsyncIterator[Viewer]:
         """Yield a viewer of a tail, which others may look at as well. Raises: ClientError."""

@@ -28,11 +28,8 @@ from typing import Final, TypeAlias
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.errors import LocalProtocolError, RemoteProtocolError
 from wakelog.protocol.properties import (
-    CLUSTER,
     PROPERTIES_BYTES_MAX,
     PROPERTY_SEPARATOR,
-    decode_properties,
-    encode_properties,
 )
 from wakelog.protocol.record import (
     CRC_MASK,
@@ -170,13 +167,6 @@ def encode_records(
     except struct.error as error:
         raise LocalProtocolError(f"a field does not fit the record: {error}") from error
     return b"".join(parts), sizes
-
-
-def batch_properties(text: str | None, cluster_name: str) -> bytes:
-    """Encode the request's properties as the block that every message gets."""
-    properties = decode_properties(text)
-    properties[CLUSTER] = cluster_name
-    return encode_properties(properties).encode("utf-8")
 
 
 def _malformed(reason: str) -> RemoteProtocolError:

@@ -130,18 +130,6 @@ LOCKS_FIELD: Final = "wakelogLocks"
 """Of a request 201; the answer then has the locks, and no groups."""
 
 
-class ConsumerOffsetSerializeWrapper(msgspec.Struct, rename="camel"):
-    """43 and consumerOffset.json: `topic@group` to queue id to offset."""
-
-    offset_table: dict[str, dict[Int32, Int64]] = {}
-
-
-class DelayOffsetSerializeWrapper(msgspec.Struct, rename="camel"):
-    """45 and delayOffset.json: delay level, from 1, to queue offset."""
-
-    offset_table: dict[Int32, Int64] = {}
-
-
 class SubscriptionData(msgspec.Struct, rename="camel"):
     """A consumer's subscription to one topic.
 
@@ -221,9 +209,6 @@ class LockBatchRequestBody(msgspec.Struct, rename="camel"):
     consumer_group: str = ""
     client_id: str = ""
     mq_set: set[MessageQueue] = set()
-
-
-UnlockBatchRequestBody = LockBatchRequestBody
 
 
 class LockBatchResponseBody(msgspec.Struct):

@@ -6,7 +6,6 @@
     |-- StoreLocked           another process owns this store directory
     |-- WrongStore            the directory belongs to another broker, or not to this one
     |-- DamagedStore          files whose names, lengths or order cannot be opened safely
-    |-- CorruptRecord         bytes at one physical offset that are not the record they should be
     |-- StoreFull             no space left on the device
     |-- StoreFailed           any other refusal of the operating system (EIO, EMFILE, ...)
     `-- NotWriteable          the store stopped taking messages; the cause says why
@@ -74,15 +73,6 @@ class DamagedStore(StoreError):
         self.reason = reason
         self.remedy = remedy
         super().__init__(f"{path}: {reason}; {remedy}")
-
-
-class CorruptRecord(StoreError):
-    """The bytes at a physical offset are not a sound record; nothing of them was served."""
-
-    def __init__(self, physical_offset: int, reason: str) -> None:
-        self.physical_offset = physical_offset
-        self.reason = reason
-        super().__init__(f"corrupt record at physical offset {physical_offset}: {reason}")
 
 
 class StoreFailed(StoreError):

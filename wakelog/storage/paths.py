@@ -101,11 +101,6 @@ class StorePaths:
         """Return the directory of one queue's extension units. Raises: IllegalName."""
         return self._queue(self.consume_queue_extension_root, topic, queue_id)
 
-    def topic_directories(self, topic: str) -> tuple[str, str]:
-        """Return the directories that vanish with a topic. Raises: IllegalName."""
-        name = check_topic_name(topic)
-        return join(self.consume_queue_root, name), join(self.consume_queue_extension_root, name)
-
     def config(self, name: str) -> str:
         """Return the path of a configuration file, such as `topics.json`."""
         assert _CONFIG_NAME.fullmatch(name), name

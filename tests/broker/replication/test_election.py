@@ -68,7 +68,7 @@ class Node:
 
     def read(self, state: GroupState | None, version: str) -> list[object]:
         """Let a read be asked for and answered, and return what is to be done then."""
-        self.election.on_changed()
+        self.election._must_read = True
         (action,) = self.tick()
         assert isinstance(action, ReadRegister)
         self.election.on_read(action.call, VersionedState(state, version), self.now_ms)

@@ -229,10 +229,6 @@ class Election:
         else:
             self._watch_master(now_ms)
 
-    def on_changed(self) -> None:
-        """Note that the register may have another value."""
-        self._must_read = True
-
     def on_read(self, call: int, found: VersionedState, now_ms: int) -> None:
         """Note what a read has found."""
         if call == self._call:
