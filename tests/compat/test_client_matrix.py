@@ -429,7 +429,7 @@ def kinds_of(lines: list[str]) -> dict[str, int]:
 @row
 async def a_slow_member_takes_no_more_than_its_limit(scene: Scene) -> None:
     """Python's member holds its share back; Java's goes on, and the rest comes after the acks."""
-    count = 6_000
+    count = 2_500
     async with scene.consumer() as consumer:
         await scene.java_consumes()
         mine, theirs = await scene.shared_out(consumer)
