@@ -30,6 +30,12 @@ _LEFTOVERS = pytest.StashKey[Leftovers]()
 _WATCHER = pytest.StashKey[Watcher]()
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave the house rules to `./dev check`, which runs them beside a run of everything."""
+    is_everything = config.getoption("--split") or config.getoption("--share")
+    return True if is_everything and collection_path.name == "test_tidy.py" else None
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Give the session, and all it starts, a word and a temporary directory of their own."""
     build_library()

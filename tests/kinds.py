@@ -26,10 +26,11 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
+from _pytest.mark import ParameterSet
 
 from tests.leftovers import SESSION_VARIABLE
 
@@ -162,6 +163,20 @@ def kinds_of(item: pytest.Item) -> list[str]:
     """Return the kinds that a test is marked with, in the order of the table."""
     marked = {mark.name for mark in item.iter_markers()}
     return [kind for kind in KINDS if kind in marked] or ["unit"]
+
+
+def some_daily(apart: int, cases: Iterable[Any]) -> list[ParameterSet]:
+    """Return parameters of which every so-manieth runs each day, and each in `./dev long`."""
+    return [
+        found if number % apart == 0 else found._replace(marks=[*found.marks, pytest.mark.long])
+        for number, found in enumerate(map(_parameters_of, cases))
+    ]
+
+
+def _parameters_of(case: Any) -> ParameterSet:
+    if isinstance(case, ParameterSet):
+        return case
+    return pytest.param(*case) if type(case) is tuple else pytest.param(case)
 
 
 def leave_to_long_runs(items: Iterable[pytest.Item]) -> None:

@@ -20,6 +20,7 @@ import pytest
 from tests.client.clusters import NAME_SERVER, instance_of, messages
 from tests.client.group_cluster import RETRY, GroupCluster
 from tests.fakes.records import record
+from tests.kinds import some_daily
 from tests.public_arguments import (
     ODD,
     Argument,
@@ -337,7 +338,7 @@ def in_place(argument: Argument, odd: Any) -> Any:
     return [odd] if argument.kind is Parameter.VAR_POSITIONAL else odd
 
 
-@pytest.mark.parametrize("argument", ARGUMENTS, ids=str)
+@pytest.mark.parametrize("argument", some_daily(3, ARGUMENTS), ids=str)
 def test_odd_values(argument: Argument, caplog: pytest.LogCaptureFixture) -> None:
     faults = asyncio.run(faults_of(argument))
     assert not faults, "\n".join([str(argument), *faults[:FAULTS_SHOWN_MAX]])

@@ -108,6 +108,14 @@ def test_tests_that_draw_their_examples_are_marked_so(pytester: pytest.Pytester)
     assert run(pytester, source, "-m", "drawn").outlines[-1] == "1 passed, 0 failed"
 
 
+def test_of_some_parameters_a_part_runs_each_day(pytester: pytest.Pytester) -> None:
+    source = "from tests.kinds import some_daily\n" + PASSING
+    source += "@pytest.mark.parametrize(('a', 'b'), some_daily(2, [(1, 2), (3, 4), (5, 6)]))\n"
+    source += "def test_k(a, b): assert a + 1 == b\n"
+    assert run(pytester, source).outlines[-1] == "3 passed, 0 failed"
+    assert run(pytester, source, "--long").outlines[-1] == "4 passed, 0 failed"
+
+
 TWO_CLUSTERS = """@pytest.mark.daily({0!r})
 @pytest.mark.parametrize("cluster", ["real", "notifications"])
 @pytest.mark.parametrize("n", range(3))

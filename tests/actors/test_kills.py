@@ -1,8 +1,9 @@
 """Processes killed, ended and stopped under load: nothing acknowledged is lost or doubled.
 
-`BLOWS` says what is done to a process, and `STRUCK` whom it meets and how often: once a role every
-day by one transport in turn, and more by both in `./dev long`. Moments come from a seed, which a
-failure names. Ray itself starts an actor again only if its process has died, not if it was ended.
+`BLOWS` says what is done to a process, and `STRUCK` whom it meets and how often. Each day that is
+once a role, by one transport in turn, and in `./dev long` more often by both. Moments come from a
+seed, which a failure names. Ray itself starts an actor again only if its process has died, not if
+it was ended.
 
 A process that is stopped holds its locks and its connections, and goes on later where it was, with
 what it believed then. What is expected meanwhile:

@@ -17,6 +17,7 @@ import pytest
 from tests.dispatchers.test_golden_rebuild import config_of
 from tests.fakes.stores import open_store, put
 from tests.golden_stores import open_golden
+from tests.kinds import some_daily
 from wakelog.audit.verify import VerifyReport, verify, verify_store
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import StoreError
@@ -236,7 +237,7 @@ def contents(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(directory.iterdir()) if path.is_file()}
 
 
-@pytest.mark.parametrize(("which", "spoil", "found", "start"), CASES)
+@pytest.mark.parametrize(("which", "spoil", "found", "start"), some_daily(3, CASES))
 def test_a_verification(
     which: str, spoil: Callable[[Path, Path], None], found: str, start: Start, tmp_path: Path
 ) -> None:

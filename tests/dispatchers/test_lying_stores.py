@@ -17,6 +17,7 @@ from tests.audit.test_verify import verify_golden
 from tests.dispatchers.test_golden_rebuild import config_of
 from tests.fakes.stores import MEMORY_BYTES, NOW_MS
 from tests.golden_stores import open_golden
+from tests.kinds import some_daily
 from wakelog.dispatchers import core_dispatchers
 from wakelog.dispatchers.reput import Reput
 from wakelog.protocol.record import decode_record
@@ -167,7 +168,7 @@ STARTS = [
 ]
 
 
-@pytest.mark.parametrize(("place", "lie", "has_crashed"), STARTS)
+@pytest.mark.parametrize(("place", "lie", "has_crashed"), some_daily(4, STARTS))
 def test_a_start_serves_only_records(
     place: Place, lie: bytes, has_crashed: bool, tmp_path: Path
 ) -> None:
@@ -189,7 +190,7 @@ def test_a_start_serves_only_records(
     assert peak_bytes < MEMORY_BYTES_MAX
 
 
-@pytest.mark.parametrize(("place", "lie"), CASES)
+@pytest.mark.parametrize(("place", "lie"), some_daily(4, CASES))
 def test_a_verification_ends_with_a_report(place: Place, lie: bytes, tmp_path: Path) -> None:
     config, _ = lied_to(place, lie, tmp_path)
     tracemalloc.start()

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 GIVEN = {
     "nameServer": "127.0.0.1:1",
     "subscribe": "orders",
@@ -13,6 +15,8 @@ GIVEN = {
 }
 
 
+@pytest.mark.spark
+@pytest.mark.slow
 def test_a_plan_shows_the_source_and_neither_keys_nor_token(spark: Any) -> None:
     table = spark.read.format("rocketmq").options(**GIVEN).load()
     plan = table._jdf.queryExecution().toString()

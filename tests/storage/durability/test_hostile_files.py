@@ -14,6 +14,7 @@ from zlib import crc32
 import pytest
 
 from tests.fakes.stores import NOW_MS, open_store, put, store_config
+from tests.kinds import some_daily
 from wakelog.dispatchers.cursor_file import CursorFile
 from wakelog.protocol.fastjson import loads
 from wakelog.storage.config import StoreConfig
@@ -135,8 +136,9 @@ def run(config: StoreConfig) -> None:
         store.close(dispatch_behind_bytes=0)
 
 
-@pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize("spoil", SPOILS)
+@pytest.mark.parametrize(
+    ("spoil", "name"), some_daily(3, [(spoil, name) for spoil in SPOILS for name in FILES])
+)
 def test_a_file_that_is_something_else(name: str, spoil: str, sound: Path, tmp_path: Path) -> None:
     root = tmp_path / "store"
     shutil.copytree(sound, root)
