@@ -25,6 +25,7 @@ from tests.actors.replicas import (
 )
 from tests.compat.clusters import Wakelog
 from tests.compat.processes import free_port
+from tests.kinds import some_daily
 from wakelog.audit.reseed import set_log_aside
 from wakelog.cli.log_settings import store_config
 from wakelog.protocol.codes import RequestCode, ResponseCode
@@ -137,6 +138,7 @@ def test_what_is_committed_to_a_slave_is_there_when_its_master_is_back(tmp_path:
             broker.stop()
 
 
+@pytest.mark.long
 def test_a_slave_signs_what_it_asks_a_master_with_access_control(tmp_path: Path) -> None:
     accounts = guarded(tmp_path)
     signs = {**accounts, "wakelog.accessKey": "replica-key"}
@@ -157,7 +159,7 @@ def test_a_slave_signs_what_it_asks_a_master_with_access_control(tmp_path: Path)
             broker.stop()
 
 
-@pytest.mark.parametrize("other", ["broker", "cluster", "log", "segments"])
+@pytest.mark.parametrize("other", some_daily(2, ["log", "cluster", "segments", "broker"]))
 def test_what_does_not_fit_is_said_and_nothing_is_written(tmp_path: Path, other: str) -> None:
     settings = {
         "broker": {"brokerName": "broker-b"},

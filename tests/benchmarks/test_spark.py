@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from pyspark.sql.types import StructType
 
 from benchmarks.spark_log import QUEUES_COUNT, TOPIC, write_log
@@ -10,6 +11,7 @@ from tests.spark.logs import query_rows
 from wakelog.spark.columns import MESSAGE_COLUMNS
 
 
+@pytest.mark.long
 def test_the_log_can_be_read_and_row_by_row_it_says_the_same(tmp_path: Path) -> None:
     count = write_log(tmp_path / "commitlog", segments_count=2, segment_bytes=1 << 16)
     rows = query_rows(storePath=str(tmp_path))

@@ -9,6 +9,7 @@ import pytest
 
 from tests.cli.commands import running
 from tests.compat.processes import free_port
+from tests.kinds import some_daily
 
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.either]
 
@@ -74,7 +75,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSED)
+@pytest.mark.parametrize("case", some_daily(3, REFUSED))
 def test_an_impossible_plan_is_reported_before_a_write(tmp_path: Path, case: str) -> None:
     arguments, code, parts = REFUSED[case]
     assert_refused(up(tmp_path / "store", *arguments), code, *parts)

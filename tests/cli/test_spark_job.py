@@ -19,6 +19,7 @@ SECONDS_MAX = 100
 @pytest.mark.process
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_job_is_submitted(tmp_path: Path) -> None:
     log = LogBytes(4096)
     for i in range(40):
