@@ -37,7 +37,7 @@ MEMBERS_COUNT = 5_000
 READERS_COUNT = 60
 PULLS_EACH = 20
 ATTACKERS_COUNT = 50
-STORM_SECONDS = 8.0
+ATTACKERS_SECONDS = 8.0
 CONNECTIONS_COUNT = 5_000
 CONNECTIONS_SECONDS = 10.0
 DRIPS_A_SECOND = 100
@@ -396,7 +396,7 @@ def fifty_attackers() -> Scene:
         frames = [make() for make in makers]
 
         def play(target: Target) -> None:
-            end = time.monotonic() + STORM_SECONDS
+            end = time.monotonic() + ATTACKERS_SECONDS
 
             def attacker() -> None:
                 number = 0

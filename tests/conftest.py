@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.compat.spares import end_spares
+from tests.compat.standby_processes import end_standbys
 from tests.leftovers import SESSION_VARIABLE, Leftovers, Watcher, make_session_directory
 from tests.twins import build_library
 
@@ -61,7 +61,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
     Last of all, since this is where an interrupted session ends its fixtures.
     """
-    end_spares()
+    end_standbys()
     leftovers, watcher = session.config.stash[_LEFTOVERS], session.config.stash[_WATCHER]
     watcher.stop()
     leftovers.note_files(watcher.noted())

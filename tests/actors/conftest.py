@@ -8,7 +8,7 @@ import pytest
 from tests.actors.load import check_queues_equal_a_rebuild
 from tests.actors.supervised_brokers import (
     KINDS,
-    STORM_KINDS,
+    REPEATED_KILL_KINDS,
     SupervisedBroker,
     start_supervised,
 )
@@ -49,7 +49,7 @@ def supervised(
 ) -> Iterator[SupervisedBroker]:
     """Yield a running broker made of actors."""
     store = tmp_path_factory.mktemp("store-" + request.param.replace(" ", "-"))
-    broker = start_supervised((KINDS | STORM_KINDS)[request.param], ray_cluster, store)
+    broker = start_supervised((KINDS | REPEATED_KILL_KINDS)[request.param], ray_cluster, store)
     yield broker
     assert asyncio.run(broker.actors.stop()), "a store was not left in order"
     config = broker.plan.brokers[0].settings.store

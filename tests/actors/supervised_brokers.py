@@ -59,7 +59,7 @@ KINDS = {
     ),
 }
 
-STORM_KINDS = {
+REPEATED_KILL_KINDS = {
     "asynchronous": Kind(Transport.REFERENCES, ("flushDiskType=ASYNC_FLUSH",), STALL_MS_MAX),
     "synchronous": KINDS["notifications"],
     "transient pool": Kind(Transport.NOTIFICATIONS, KINDS["references"].settings, STALL_MS_MAX),

@@ -22,8 +22,8 @@ from typing import NamedTuple
 import pytest
 
 from tests.actors.deployments import wait_until
+from tests.actors.kill_incidents import Incident, Times, Victim, watch_incident
 from tests.actors.load import Account, Load, pull_all
-from tests.actors.strikes import Incident, Times, Victim, struck
 from tests.actors.supervised_brokers import FILE_SIZES, SupervisedBroker
 from tests.compat.clusters import real_cluster
 from tests.compat.processes import hold, states_of
@@ -89,17 +89,18 @@ class CreationKills:
             self._accounts[load.topic] = load.account
             await self._supervised.wait_whole()
             self._process_ids = await self._supervised.process_ids()
-            times.strike()
+            times.begin()
             async with asyncio.TaskGroup() as group:
-                strikes = {
-                    role: group.create_task(self._strike(role, number, load)) for role in PREFIXES
+                kills = {
+                    role: group.create_task(self._kill_role(role, number, load))
+                    for role in PREFIXES
                 }
-            blows.update({role: strike.result() for role, strike in strikes.items()})
+            blows.update({role: kill.result() for role, kill in kills.items()})
             times.back_at = time.monotonic()
             for role in PREFIXES.keys() - self.images if is_last else ():
                 self.images[role] = self._copy(role)
 
-        incident = await struck(
+        incident = await watch_incident(
             self._supervised,
             blow,
             case="creation",
@@ -113,14 +114,14 @@ class CreationKills:
         ]
         assert (incident.lost, incident.doubled) == (0, 0), f"seed {SEED} {number}"
 
-    async def _strike(self, role: str, number: int, load: Load) -> Blow:
+    async def _kill_role(self, role: str, number: int, load: Load) -> Blow:
         """Kill one role, and return once it is back."""
         chance = random.Random(f"{SEED} {role} {number}").random()
         victim = Victim(self._supervised, role)
         times = Times()
         await victim.note_process()
         await self._run_killer(role, victim.process_id, chance)
-        times.strike()
+        times.begin()
         self._away.add(role)
         await wait_until(lambda: is_dead(victim.process_id), "dead")
         names = self._store.glob(PREFIXES[role] + "*")
@@ -133,7 +134,7 @@ class CreationKills:
         self._away.remove(role)
         assert times.back_at is not None and times.noticed_at is not None
         back_ms, noticed_ms = (
-            round((at - times.struck_at) * 1000) for at in (times.back_at, times.noticed_at)
+            round((at - times.killed_at) * 1000) for at in (times.back_at, times.noticed_at)
         )
         return Blow(half_made, back_ms, noticed_ms)
 

@@ -1,8 +1,8 @@
 """Processes killed, ended and stopped under load: nothing acknowledged is lost or doubled.
 
-`BLOWS` says what is done to a process, and `STRUCK` whom it meets and how often. Each day that is
-once a role, by one transport in turn, and in `./dev long` more often by both. Moments come from a
-seed, which a failure names. Ray itself starts an actor again only if its process has died, not if
+`BLOWS` says what is done to a process, and `VICTIMS` whom it meets and how often. Each day that is
+once a role, by one transport in turn. In `./dev long` it is more often, by both. Moments come from
+a seed, which a failure names. Ray itself starts an actor again only if its process has died, not if
 it was ended.
 
 A process that is stopped holds its locks and its connections, and goes on later where it was, with
@@ -31,8 +31,8 @@ from typing import NamedTuple
 import pytest
 
 from tests.actors.deployments import wait_until
+from tests.actors.kill_incidents import Times, Victim, watch_incident
 from tests.actors.load import Load
-from tests.actors.strikes import Times, Victim, struck
 from tests.actors.supervised_brokers import BROKER_STALL_MS_MAX, ROLES, SupervisedBroker
 from wakelog.actors.deploy.group import SUPERVISOR
 
@@ -77,7 +77,7 @@ async def stop(
     supervised: SupervisedBroker, victim: Victim, _load: Load, times: Times, *, seconds: float
 ) -> None:
     """Stop it, and let it go on as the same process."""
-    times.strike()
+    times.begin()
     os.kill(victim.process_id, signal.SIGSTOP)
     try:
         await asyncio.sleep(seconds)
@@ -106,7 +106,7 @@ BLOWS = {
 }
 """The longest is as long as a service may hang; a Broker has 60 s."""
 
-STRUCK = [
+VICTIMS = [
     *(("kill", role, number, number > 0) for role in ROLES for number in range(10)),
     *(("end", role, 0, True) for role in ROLES),
     *(("short-stop", role, 0, False) for role in ("Flush", "Broker")),
@@ -117,7 +117,7 @@ STRUCK = [
 
 @pytest.mark.parametrize(
     ("case", "role", "number"),
-    [pytest.param(*row, marks=[pytest.mark.long] if is_long else []) for *row, is_long in STRUCK],
+    [pytest.param(*row, marks=[pytest.mark.long] if is_long else []) for *row, is_long in VICTIMS],
 )
 def test_a_blow_loses_and_doubles_nothing(
     supervised: SupervisedBroker,
@@ -130,13 +130,15 @@ def test_a_blow_loses_and_doubles_nothing(
     chance, blow = random.Random(f"{SEED} {role} {number}"), BLOWS[case]
     victim = Victim(supervised, role)
 
-    async def strike(load: Load, times: Times) -> None:
+    async def kill(load: Load, times: Times) -> None:
         await victim.note_process()
         await asyncio.sleep(chance.uniform(0, 0.2))
         await blow.deal(supervised, victim, load, times)
 
     incident = asyncio.run(
-        struck(supervised, strike, case=case, role=role, number=number, body_bytes=blow.body_bytes)
+        watch_incident(
+            supervised, kill, case=case, role=role, number=number, body_bytes=blow.body_bytes
+        )
     )
     if pytestconfig.getoption("--long"):
         record_property("said", incident)

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from tests.actors.deployments import wait_until
+from tests.actors.kill_incidents import Incident, read_back
 from tests.actors.load import QUEUES_COUNT, Load, doubled_count
 from tests.actors.programs import Up, running_up
-from tests.actors.strikes import Incident, read_back
 from tests.actors.supervised_brokers import BROKER_STALL_MS_MAX
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem

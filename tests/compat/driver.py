@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Self
 
 from tests.compat.provision import CACHE, JVM_OPTIONS, java_runtime, rocketmq_classpath
 from tests.compat.real_rocketmq import class_options
-from tests.compat.spares import Spares
+from tests.compat.standby_processes import Standbys
 
 SOURCES = Path(__file__).resolve().parent / "driver"
 ANSWER_SECONDS_MAX = 90.0
@@ -61,7 +61,7 @@ class JavaDriver:
         header_form: str = "JSON",
         properties: dict[str, str] | None = None,
     ) -> None:
-        self._process, self.log_path = _SPARES.take()
+        self._process, self.log_path = _STANDBYS.take()
         properties = {"rocketmq.serialize.type": header_form, **(properties or {})}
         for name in ("waitInterval", "lockInterval"):
             properties[f"rocketmq.client.rebalance.{name}"] = str(rebalance_ms)
@@ -165,7 +165,7 @@ def _end_jvm(jvm: Jvm) -> None:
         jvm.process.kill()
 
 
-_SPARES = Spares(_start_jvm, _end_jvm)
+_STANDBYS = Standbys(_start_jvm, _end_jvm)
 
 
 def wait_until(true: Callable[[], bool], *, what: str) -> None:

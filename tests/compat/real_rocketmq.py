@@ -16,7 +16,7 @@ from tests.compat.frames import RawConnection
 from tests.compat.name_server_probe import answers, serves
 from tests.compat.processes import TestProcess, free_port
 from tests.compat.provision import CACHE, JVM_OPTIONS, java_runtime, rocketmq_classpath, turn
-from tests.compat.spares import Spares
+from tests.compat.standby_processes import Standbys
 
 START_SECONDS_MAX = 60.0
 STOP_SECONDS_MAX = 60.0
@@ -105,9 +105,9 @@ class RealNameServer:
     ) -> None:
         """Return once it answers. `classes` are options in place of `class_options`."""
         if classes is None:
-            self.address, self._process = _SPARES.take()
+            self.address, self._process = _STANDBYS.take()
         else:
-            folder = _SPARES.make_folder()
+            folder = _STANDBYS.make_folder()
             self.address, self._process = _start_name_server(folder, classes)
         self._process.wait_until(
             lambda: is_up(self.address), seconds_max=START_SECONDS_MAX, what="answering"
@@ -235,4 +235,4 @@ def _start(
     )
 
 
-_SPARES = Spares(_start_name_server, lambda started: _kill(started[1]))
+_STANDBYS = Standbys(_start_name_server, lambda started: _kill(started[1]))

@@ -17,6 +17,7 @@ from typing import Protocol
 
 import pytest
 
+from tests.actors.kill_incidents import read_back
 from tests.actors.load import QUEUES_COUNT, Load, check_nothing_lost_or_doubled, pull_all
 from tests.actors.replicas import (
     MASTER,
@@ -29,7 +30,6 @@ from tests.actors.replicas import (
     topics,
     wait_until,
 )
-from tests.actors.strikes import read_back
 from tests.compat.clusters import Wakelog
 from tests.compat.frames import RawConnection
 from tests.compat.processes import free_port

@@ -11,7 +11,7 @@ Read in this order:
     transactions      half messages, their ends and the check
     trial             one workload with all its crashes
     fault_trial       one failing call
-    encounters        second brokers, changed bits
+    store_accidents   second brokers, changed bits
     campaign blocks   many trials, in several processes
     mutants           mistakes that the trials must find
 """

@@ -12,7 +12,13 @@ from tests.simulation.campaign import (
     run_index_cut,
     run_reput_killed,
 )
-from tests.simulation.encounters import (
+from tests.simulation.fault_trial import Fault, run_failed_lowering, run_fault
+from tests.simulation.faults import Failure, SyncFailure
+from tests.simulation.images import Model
+from tests.simulation.machine import simulated_config
+from tests.simulation.mutants import MUTANTS
+from tests.simulation.oracle import Violation
+from tests.simulation.store_accidents import (
     another_owner,
     flipped_bit,
     foreign_broker,
@@ -22,12 +28,6 @@ from tests.simulation.encounters import (
     lost_tail,
     second_broker,
 )
-from tests.simulation.fault_trial import Fault, run_failed_lowering, run_fault
-from tests.simulation.faults import Failure, SyncFailure
-from tests.simulation.images import Model
-from tests.simulation.machine import simulated_config
-from tests.simulation.mutants import MUTANTS
-from tests.simulation.oracle import Violation
 from tests.simulation.trial import Tally
 from tests.simulation.workloads import INDEX_CUT
 

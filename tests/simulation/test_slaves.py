@@ -261,7 +261,7 @@ FAILURES = [
 ]
 
 
-def strike(connection: Connection, chance: Random) -> list[int]:
+def kill(connection: Connection, chance: Random) -> list[int]:
     """Send and ship while the slave's disk fails at some time; return where messages end."""
     master, slave, sent = connection.master, connection.slave, [0]
     fails_after = chance.randrange(60)
@@ -299,7 +299,7 @@ def test_a_slave_whose_disk_fails_acknowledges_nothing_more_and_goes_on_later(
         chance = Random(seed)
         master, slave = Node(BrokerRole.SYNC_MASTER), Node(BrokerRole.SLAVE)
         connection = Connection(master, slave)
-        sent = strike(connection, chance)
+        sent = kill(connection, chance)
         failed_count += slave.store.log.failure is not None
         acknowledged = max(end for end in sent if end <= connection.acknowledged)
         slave = slave.lose_power(chance)

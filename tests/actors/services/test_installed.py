@@ -24,9 +24,9 @@ MESSAGES_COUNT = 20
 ENTRY_POINTS = """
 [wakelog.dispatchers]
 topic_counter = examples.dispatcher_plugin:TopicCounter
-raising = tests.actors.strangers:Raising
-hanging = tests.actors.strangers:Hanging
-stuck = tests.actors.strangers:Stuck
+raising = tests.actors.faulty_dispatchers:Raising
+hanging = tests.actors.faulty_dispatchers:Hanging
+stuck = tests.actors.faulty_dispatchers:Stuck
 
 [wakelog.services]
 store_sizes = examples.service_plugin:StoreSizes

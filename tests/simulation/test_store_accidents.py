@@ -2,7 +2,9 @@
 
 import pytest
 
-from tests.simulation.encounters import (
+from tests.simulation.images import Model
+from tests.simulation.machine import simulated_config
+from tests.simulation.store_accidents import (
     another_owner,
     flipped_bit,
     foreign_broker,
@@ -16,8 +18,6 @@ from tests.simulation.encounters import (
     summed_bit,
     torn_bit,
 )
-from tests.simulation.images import Model
-from tests.simulation.machine import simulated_config
 from tests.simulation.trial import Tally
 
 pytestmark = pytest.mark.simulation

@@ -1,12 +1,13 @@
-"""A storm: every process of a broker killed again and again under load, at moments of its own.
+"""Repeated kills: every process of a broker, again and again under load, at moments of its own.
 
-Each role has a striker, which kills its process at seeded moments. A moment is random, or on a beat
-that all strikers share, so that several die at once. Or it is as soon as the process answers, so
-that it dies again while it starts. The Broker's own striker begins after each of the others has
-died some times, and sometimes strikes while the Broker recovers.
+Each role has a killer, which kills its process at seeded moments. A moment is random, or on a beat
+that all killers share, so that several die at once. Or it is as soon as the process answers, so
+that it dies again while it starts. The Broker's own killer begins after each of the others has
+died some times, and sometimes kills while the Broker recovers.
 
-No stall is measured: `strikes.py` does. A process that is not back within `BACK_SECONDS_MAX`, or a
-broker that is not whole within `WHOLE_SECONDS_MAX` after the last kill, fails.
+No stall is measured: `kill_incidents.py` does. A process that is not back within
+`BACK_SECONDS_MAX`, or a broker that is not whole within `WHOLE_SECONDS_MAX` after the last kill,
+fails.
 """
 
 import asyncio
@@ -25,7 +26,7 @@ from wakelog.protocol.codes import ResponseCode
 
 KILLS_COUNT = 5
 KILLS_COUNT_LONG = 10
-"""Of each role, in one storm."""
+"""Of each role, in one series."""
 
 CALM_KILLS_COUNT = 3
 """So many of them while the Broker lives, which does the work of those that are away."""
@@ -45,7 +46,7 @@ WHOLE_SECONDS_MAX = 60.0
 HOLD_MS = 500
 
 
-class Strikers:
+class Killers:
     """Who kills, and when whom they killed was back."""
 
     def __init__(
@@ -59,13 +60,13 @@ class Strikers:
         self.back_ms: dict[str, list[int]] = {role: [] for role in supervised.kind.roles}
         self.last_at = 0.0
 
-    async def strike_all(self) -> None:
+    async def kill_all(self) -> None:
         """Kill every role so many times, and return when each of them is back."""
-        async with asyncio.TaskGroup() as strikers:
+        async with asyncio.TaskGroup() as killers:
             for role in self._supervised.kind.roles:
-                strikers.create_task(self._strike(role))
+                killers.create_task(self._kill_role(role))
 
-    async def _strike(self, role: str) -> None:
+    async def _kill_role(self, role: str) -> None:
         chance = random.Random(f"{self._seed} {role}")
         if role == BROKER:
             await wait_until(self._is_calm_over, "the calm", WHOLE_SECONDS_MAX)
@@ -77,9 +78,9 @@ class Strikers:
                 # A new Broker ends the helpers of the one before it.
                 process_id = await self._another(role, process_id)
                 continue
-            struck_at = self.last_at = time.monotonic()
+            killed_at = self.last_at = time.monotonic()
             process_id = await self._another(role, process_id)
-            back.append(round((time.monotonic() - struck_at) * 1000))
+            back.append(round((time.monotonic() - killed_at) * 1000))
 
     async def _moment(self, role: str, chance: random.Random) -> None:
         """Wait for the moment of a helper's next death."""

@@ -1,7 +1,7 @@
 """A blow against one process of a broker that has load, and what came of it.
 
-`struck` puts the load on and looks for what was lost; a `Victim` is who is struck, and can tell
-when its role is filled again.
+`watch_incident` puts the load on and looks for what was lost; a `Victim` is the process, and can
+tell when its role is filled again.
 """
 
 import asyncio
@@ -55,16 +55,16 @@ class Times:
     """When a blow fell and what followed, as the loop's clock says."""
 
     def __init__(self) -> None:
-        self.struck_at = 0.0
+        self.killed_at = 0.0
         self.noticed_at: float | None = None
         self.back_at: float | None = None
 
-    def strike(self) -> None:
-        """Note that the blow falls now."""
-        self.struck_at = time.monotonic()
+    def begin(self) -> None:
+        """The blow falls now."""
+        self.killed_at = time.monotonic()
 
 
-async def struck(
+async def watch_incident(
     supervised: SupervisedBroker,
     blow: Callable[[Load, Times], Awaitable[None]],
     *,
@@ -93,9 +93,9 @@ async def struck(
     finally:
         account = await load.stop()
     # Before the readback, whose wait would say nothing of the cause.
-    assert account.answered_since(times.struck_at), f"refused with {account.refused_codes}"
+    assert account.answered_since(times.killed_at), f"refused with {account.refused_codes}"
     queues = await read_back(supervised.address, topic, account)
-    stall_end = account.longest_gap_end(times.struck_at)
+    stall_end = account.longest_gap_end(times.killed_at)
     back_at = stall_end if times.back_at is None else times.back_at
     noticed_at = times.noticed_at
     return Incident(
@@ -103,9 +103,9 @@ async def struck(
         role=role,
         transport=supervised.kind.transport.value,
         number=number,
-        stall_ms=round(account.longest_gap_ms(times.struck_at)),
-        back_ms=round((back_at - times.struck_at) * 1000),
-        noticed_ms=None if noticed_at is None else round((noticed_at - times.struck_at) * 1000),
+        stall_ms=round(account.longest_gap_ms(times.killed_at)),
+        back_ms=round((back_at - times.killed_at) * 1000),
+        noticed_ms=None if noticed_at is None else round((noticed_at - times.killed_at) * 1000),
         lost=len(account.lost(queues)),
         doubled=doubled_count(queues),
         acknowledged=len(account.acknowledged),
@@ -141,12 +141,12 @@ class Victim:
 
     def kill(self, times: Times) -> None:
         """Kill the process."""
-        times.strike()
+        times.begin()
         os.kill(self.process_id, signal.SIGKILL)
 
     def end_actor(self, times: Times) -> None:
         """End the actor as `ray.kill` does: Ray does not start it again."""
-        times.strike()
+        times.begin()
         end_actor(self._supervised.find(self.role))
 
     async def wait_back(self, load: Load, times: Times) -> None:
@@ -190,7 +190,7 @@ class Victim:
 
     async def _wait_broker(self, account: Account, times: Times) -> None:
         def noticed() -> float:
-            return next((at for at in account.failed_at if at >= times.struck_at), 0.0)
+            return next((at for at in account.failed_at if at >= times.killed_at), 0.0)
 
         def is_answered() -> bool:
             return account.answered_since(failed_at)

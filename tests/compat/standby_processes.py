@@ -2,7 +2,7 @@
 
 A start takes most of a second, in which a test would only wait. The first to be asked for is
 started then, and the next one along with it; from then on there always is one more than is used.
-`end_spares` ends those that nobody took: tests/conftest.py calls it at the end of a session.
+`end_standbys` ends those that nobody took: tests/conftest.py calls it at the end of a session.
 
 Their own files lie below a temporary directory, not in a folder of the test, which nobody knows yet
 when they start.
@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 
-class Spares(Generic[T]):
+class Standbys(Generic[T]):
     """What is started ahead: programs of one kind, each with a folder of its own."""
 
     def __init__(self, start: Callable[[Path], T], end: Callable[[T], None]) -> None:
@@ -58,10 +58,10 @@ class Spares(Generic[T]):
             self._place = None
 
 
-_in_use: list[Spares[Any]] = []
+_in_use: list[Standbys[Any]] = []
 
 
-def end_spares() -> None:
+def end_standbys() -> None:
     """End whatever stands by."""
     while _in_use:
         _in_use.pop().close()

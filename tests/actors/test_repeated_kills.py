@@ -16,16 +16,16 @@ from typing import NamedTuple
 import pytest
 
 from tests.actors.deployments import WAIT_SECONDS_MAX, wait_until
+from tests.actors.kill_incidents import read_back
 from tests.actors.load import Load, doubled_count, pull_all
-from tests.actors.storm import (
+from tests.actors.repeated_kills import (
     KILLS_COUNT,
     KILLS_COUNT_LONG,
     WHOLE_SECONDS_MAX,
-    Strikers,
+    Killers,
     followers,
 )
-from tests.actors.strikes import read_back
-from tests.actors.supervised_brokers import STORM_KINDS, SupervisedBroker
+from tests.actors.supervised_brokers import REPEATED_KILL_KINDS, SupervisedBroker
 from wakelog.audit.verify import verify_store
 from wakelog.storage.file_system import FileSystem
 
@@ -52,12 +52,12 @@ EVERY_RUN_MODE = "transient pool"
 
 MODES = [
     mode if mode == EVERY_RUN_MODE else pytest.param(mode, marks=pytest.mark.long)
-    for mode in STORM_KINDS
+    for mode in REPEATED_KILL_KINDS
 ]
 
 
-class Storm(NamedTuple):
-    """What one storm over one broker did.
+class SeriesOutcome(NamedTuple):
+    """What one series of kills did to one broker.
 
     mode: how durable its answers are. back_ms: of each kill, by role.
     whole_ms: from the last kill until everybody was there again.
@@ -78,8 +78,8 @@ class Storm(NamedTuple):
     load_average: float
 
 
-class Weather:
-    """One storm over a broker, and what was sent and read meanwhile."""
+class KillSeries:
+    """One series of kills of a broker, and what was sent and read meanwhile."""
 
     def __init__(
         self, supervised: SupervisedBroker, mode: str, number: int, kills_count: int
@@ -90,7 +90,7 @@ class Weather:
         self._seed = f"{SEED} {mode} {number}"
         word = uuid.uuid4().hex[:8]
         address = supervised.address
-        self._load = Load(address, f"storm-{word}", think_seconds=THINK_SECONDS)
+        self._load = Load(address, f"series-{word}", think_seconds=THINK_SECONDS)
         self._late = Load(
             address,
             f"late-{word}",
@@ -99,17 +99,17 @@ class Weather:
             properties=LATE_PROPERTIES,
         )
         self._followers = followers(address, self._load.topic)
-        self._strikers = Strikers(supervised, self._load.account, self._seed, kills_count)
+        self._killers = Killers(supervised, self._load.account, self._seed, kills_count)
 
-    async def pass_over(self) -> Storm:
+    async def run(self) -> SeriesOutcome:
         """Let it rage, wait until everybody is there again, and count what is not as it was."""
         begin = time.monotonic()
         reading = [asyncio.create_task(follower.run()) for follower in self._followers]
         self._load.start()
         self._late.start()
         try:
-            await self._strikers.wait_acknowledged()
-            await self._strikers.strike_all()
+            await self._killers.wait_acknowledged()
+            await self._killers.kill_all()
             await self._wait_whole()
             whole_at = time.monotonic()
         finally:
@@ -123,11 +123,11 @@ class Weather:
         assert sum(map(len, queues.values())) <= account.attempts
         assert not sum(follower.moved_count for follower in self._followers), self._seed
         await wait_until(self._is_dispatched, "dispatch at the log's end")
-        return Storm(
+        return SeriesOutcome(
             mode=self._mode,
             number=self._number,
-            back_ms={role: tuple(times) for role, times in self._strikers.back_ms.items()},
-            whole_ms=round((whole_at - self._strikers.last_at) * 1000),
+            back_ms={role: tuple(times) for role, times in self._killers.back_ms.items()},
+            whole_ms=round((whole_at - self._killers.last_at) * 1000),
             seconds=round(whole_at - begin, 1),
             acknowledged=len(account.acknowledged),
             lost=len(account.lost(queues)),
@@ -142,7 +142,7 @@ class Weather:
         for is_whole in (supervised.all_attached, supervised.is_ready):
             await wait_until(is_whole, f"whole again, seed {self._seed}", WHOLE_SECONDS_MAX)
         assert all((await supervised.process_ids()).values())
-        await self._strikers.wait_acknowledged()
+        await self._killers.wait_acknowledged()
 
     async def _is_dispatched(self) -> bool:
         marks: dict[str, int] = (await self._supervised.broker_statistics()).get("watermarks", {})
@@ -172,7 +172,7 @@ def check_verified(supervised: SupervisedBroker, folder: Path) -> None:
 
 @pytest.mark.parametrize("supervised", MODES, indirect=True, scope="session")
 @pytest.mark.parametrize("number", ROUNDS)
-def test_a_storm_of_kills_loses_and_doubles_nothing(
+def test_a_series_of_kills_loses_and_doubles_nothing(
     supervised: SupervisedBroker,
     number: int,
     request: pytest.FixtureRequest,
@@ -183,10 +183,10 @@ def test_a_storm_of_kills_loses_and_doubles_nothing(
     mode = request.node.callspec.params["supervised"]
     is_long = pytestconfig.getoption("--long")
     kills_count = KILLS_COUNT_LONG if is_long else KILLS_COUNT
-    storm = asyncio.run(Weather(supervised, mode, number, kills_count).pass_over())
+    outcome = asyncio.run(KillSeries(supervised, mode, number, kills_count).run())
     if is_long:
-        record_property("said", storm)
-    assert storm.acknowledged
-    found = (storm.lost, storm.doubled, storm.late_lost, storm.changed)
+        record_property("said", outcome)
+    assert outcome.acknowledged
+    found = (outcome.lost, outcome.doubled, outcome.late_lost, outcome.changed)
     assert found == (0, 0, 0, 0), f"seed {SEED} {mode} {number}"
     check_verified(supervised, tmp_path / "rebuilt")
