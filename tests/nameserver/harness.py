@@ -139,7 +139,7 @@ class Harness:
         return self.ask(RequestCode.UNREGISTER_BROKER, b"", **announced.identity())
 
     def close(self, channel: int) -> None:
-        while self.core.channel_closed(FakeChannel(channel), self.now_ms):
+        while self.core.channel_closed(FakeChannel(channel)):
             pass
 
     def tick_at(self, now_ms: int) -> None:

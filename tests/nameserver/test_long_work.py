@@ -262,7 +262,7 @@ def test_thousands_of_brokers_of_one_connection_leave_in_pieces(how: str) -> Non
     channel, now_ms = FakeChannel(1), NOW_MS + 2 * route_table.LIVE_MS
     while harness.brokers():
         if how == "closes":
-            calls = count_calls(lambda: harness.core.channel_closed(channel, NOW_MS))
+            calls = count_calls(lambda: harness.core.channel_closed(channel))
         else:
             now_ms += name_server.REST_MS if pieces else 0
             calls = count_calls(partial(harness.core.tick, now_ms))

@@ -221,7 +221,7 @@ class NameServerService:
 
     def channel_closed(self, channel: Channel, now_ms: int) -> bool:
         """Report it to the core; True if it is to be reported again."""
-        has_more = self.name_server.channel_closed(channel, now_ms)
+        has_more = self.name_server.channel_closed(channel)
         self._follow_instructions()
         return has_more
 

@@ -121,7 +121,7 @@ class NameServer:
                 self._instructions.append(CloseChannel(channel.id))
             raise
 
-    def channel_closed(self, channel: Channel, now_ms: int) -> bool:
+    def channel_closed(self, channel: Channel) -> bool:
         """Remove some brokers of a closed connection from the route; True if it has more."""
         return self._state.routes.channel_closed(channel.id)
 

@@ -155,7 +155,7 @@ class Dispatch:
             config,
             skip_segment=config.compat_skip_segment,
             kernels=_LOADING.kernels,
-            follower=self._make_follower(fs, config),
+            follower=self._make_follower(config),
         )
         recovered = known.dispatch_from is not None
         dispatch_from = known.dispatch_from
@@ -279,7 +279,7 @@ class Dispatch:
         """Finish the index, or a part of it."""
         run_for_a_share(lambda: self.core.catch_up(wall_ms()), CATCH_UP_SECONDS_MAX)
 
-    def _make_follower(self, fs: FileSystem, config: StoreConfig) -> LaggingDispatcher | None:
+    def _make_follower(self, config: StoreConfig) -> LaggingDispatcher | None:
         """Let the index fall behind the queues, if there is an index."""
         for dispatcher in self._dispatchers:
             if isinstance(dispatcher, IndexDispatcher):
