@@ -1,9 +1,13 @@
 """Which twin runs, in words; and what the functions do with arguments that do not fit."""
 
+import sys
+import tracemalloc
 import zlib
 from array import array
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -234,6 +238,31 @@ def test_a_table_of_random_rows_does_no_harm(functions: Library) -> None:
         except ValueError:
             refused += 1
     assert 0 < refused < 2_000
+
+
+@needs_library
+def test_calls_keep_nothing(functions: Library) -> None:
+    chunks = list(islice(MutatedSends(3), 50))
+
+    def call() -> None:
+        for chunk in chunks:
+            functions.read_sends(chunk, 0, 16, 16_384, 8_192)
+            with suppress(ValueError):
+                encode(functions, chunk=chunk, out=bytearray())
+        encode(functions)
+        functions.encode_responses(b"\0\0\0\0", STORED.pack(1, 2, 3, 4))
+
+    call()
+    references = [sys.getrefcount(chunk) for chunk in chunks]
+    tracemalloc.start()
+    call()
+    before, _ = tracemalloc.get_traced_memory()
+    for _ in range(20):
+        call()
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert after - before < 2_000
+    assert [sys.getrefcount(chunk) for chunk in chunks] == references
 
 
 def test_the_module_is_the_one_that_is_loaded() -> None:

@@ -83,11 +83,15 @@ def test_a_run_ends_at_what_is_too_long_or_another_frame() -> None:
         {"j": "null", "l": "16"},
         {"k": "true", "m": '"false"'},
         {"h": '"-1"', "f": "3"},
+        {"f": '"16"'},
+        {"f": "-13"},
         {"e": "1", "d": "4"},
     ],
 )
-def test_what_clients_send_is_read(changes: dict[str, str]) -> None:
-    assert compare(frame(b"body", **changes), 1)[0] == 1
+def test_what_clients_send_is_read_and_placed(changes: dict[str, str]) -> None:
+    found = [compare(frame(b"body", **changes), seed) for seed in range(16)]
+    assert {read for read, _ in found} == {1}
+    assert {placed for _, placed in found} == {0, 1}
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,8 @@ static inline int take(struct cursor *c, uint8_t byte) {
     return 1;
 }
 
-/* Nonzero if one of eight bytes is a quote, a backslash, below 0x20, or not ASCII. */
+/* Nonzero if one of eight bytes is a quote, a backslash, below 0x20, or not ASCII. The lowest bit
+   is of the first such byte; after it there may be bits of others. */
 static inline uint64_t has_special(uint64_t word) {
     const uint64_t ones = 0x0101010101010101u, high = 0x8080808080808080u;
     uint64_t quote = word ^ (ones * '"'), slash = word ^ (ones * '\\');
@@ -77,13 +78,17 @@ static int take_text(struct cursor *c, struct text *found) {
     found->begin = c->at;
     found->has_escape = 0;
     for (;;) {
-        uint64_t word;
+        uint64_t word, special = 0;
         while (c->end - c->at >= 8) {
             memcpy(&word, c->at, 8);
-            if (has_special(word))
+            if ((special = has_special(word)) != 0)
                 break;
             c->at += 8;
         }
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+        if (special)
+            c->at += __builtin_ctzll(special) / 8;
+#endif
         if (c->at == c->end || *c->at < 0x20)
             return 0;
         size_t step = 1;
@@ -104,13 +109,14 @@ static int take_text(struct cursor *c, struct text *found) {
     }
 }
 
-static int take_word(struct cursor *c, const char *word) {
-    size_t size = strlen(word);
+static inline int take_word(struct cursor *c, const char *word, size_t size) {
     if ((size_t)(c->end - c->at) < size || memcmp(c->at, word, size) != 0)
         return 0;
     c->at += size;
     return 1;
 }
+
+#define TAKE_WORD(c, word) take_word(c, word, sizeof(word) - 1)
 
 /* Take an integer, which may be a string: -?(0|[1-9][0-9]*) within a range, and no -0. */
 static int take_integer(struct cursor *c, int64_t minimum, int64_t maximum, int64_t *found) {
@@ -141,14 +147,14 @@ static int take_32(struct cursor *c, int32_t *found) {
 }
 
 static int take_optional_32(struct cursor *c, int32_t *found) {
-    return take_word(c, "null") || take_32(c, found);
+    return TAKE_WORD(c, "null") || take_32(c, found);
 }
 
 /* Take a boolean, which may be a string. */
 static int take_boolean(struct cursor *c, int *found) {
     int is_text = take(c, '"');
-    *found = take_word(c, "true");
-    return (*found || take_word(c, "false")) && (!is_text || take(c, '"'));
+    *found = TAKE_WORD(c, "true");
+    return (*found || TAKE_WORD(c, "false")) && (!is_text || take(c, '"'));
 }
 
 static const uint32_t REQUIRED = 0xFF; /* a to h */
@@ -174,7 +180,7 @@ static int take_field(struct cursor *c, uint8_t letter, struct send *send, struc
     case 'h':
         return take_32(c, &send->flag);
     case 'i':
-        return take_word(c, "null") || take_text(c, properties);
+        return TAKE_WORD(c, "null") || take_text(c, properties);
     case 'j':
         return take_optional_32(c, &send->reconsume_times);
     case 'k':
@@ -209,10 +215,27 @@ static int take_fields(struct cursor *c, struct send *send, struct text *topic,
 
 enum { EXT_FIELDS, FLAG, LANGUAGE, OPAQUE, REMARK, SERIALIZE_TYPE, VERSION, NAMES_COUNT };
 
-static const char *const NAMES[NAMES_COUNT] = {
-    "extFields\":", "flag\":", "language\":", "opaque\":", "remark\":",
-    "serializeTypeCurrentRPC\":", "version\":",
+#define NAME(text) {text "\":", sizeof(text) + 1}
+
+static const struct {
+    const char *text;
+    size_t size;
+} NAMES[NAMES_COUNT] = {
+    NAME("extFields"), NAME("flag"), NAME("language"), NAME("opaque"), NAME("remark"),
+    NAME("serializeTypeCurrentRPC"), NAME("version"),
 };
+
+/* Take a name of a header; clients write most of them in this order. Return which, or -1. */
+static int take_name(struct cursor *c, int last) {
+    if (!take(c, '"'))
+        return -1;
+    for (int i = 1; i <= NAMES_COUNT; i++) {
+        int name = (last + i) % NAMES_COUNT;
+        if (take_word(c, NAMES[name].text, NAMES[name].size))
+            return name;
+    }
+    return -1;
+}
 
 static int take_value(struct cursor *c, int name, struct send *send, struct text *topic,
                       struct text *properties) {
@@ -228,7 +251,7 @@ static int take_value(struct cursor *c, int name, struct send *send, struct text
     case VERSION:
         return take_32(c, &number);
     case REMARK:
-        return take_word(c, "null") || take_text(c, &other);
+        return TAKE_WORD(c, "null") || take_text(c, &other);
     default: /* LANGUAGE, SERIALIZE_TYPE */
         return take_text(c, &other);
     }
@@ -237,15 +260,12 @@ static int take_value(struct cursor *c, int name, struct send *send, struct text
 static int read_header(struct cursor *c, struct send *send, struct text *topic,
                        struct text *properties) {
     uint32_t seen = 0;
-    if (!take_word(c, PREFIX))
+    int name = -1;
+    if (!TAKE_WORD(c, PREFIX))
         return 0;
     do {
-        int name = 0;
-        if (!take(c, '"'))
-            return 0;
-        while (name < NAMES_COUNT && !take_word(c, NAMES[name]))
-            name++;
-        if (name == NAMES_COUNT || seen >> name & 1)
+        name = take_name(c, name);
+        if (name < 0 || seen >> name & 1)
             return 0;
         seen |= 1u << name;
         if (!take_value(c, name, send, topic, properties))
