@@ -22,6 +22,7 @@ from wakelog.storage.paths import check_topic_name
 from wakelog.storage.queue.consume_queue_ext import ExtensionUnit
 from wakelog.storage.read.query import QueryResult
 from wakelog.storage.read.reader import GetResult, GetStatus
+from wakelog.storage.read.recent import RecentQueue
 from wakelog.storage.recovery.quarantine import Quarantined
 
 Match = Callable[[int], bool]
@@ -186,6 +187,7 @@ class FakeStore:
         blocking: bool = True,
         by_bytes: bool = False,
         match_records: MatchRecords | None = None,
+        recent: RecentQueue | None = None,
     ) -> GetResult | None:
         self.asked_by_bytes = by_bytes
         self.asked.append((topic, queue_id, queue_offset))
@@ -223,6 +225,13 @@ class FakeStore:
             suggest_slave=self.far_behind,
             fall_behind_bytes=self.fall_behind_bytes,
         )
+
+    def shows_all(self, readable: int) -> bool:
+        """All messages are in the queues, or wait for Reput."""
+        return self.dispatched >= readable
+
+    def recent_queue(self, topic: str, queue_id: int) -> RecentQueue | None:
+        return None
 
     def message_at(
         self, physical_offset: int, size_bytes: int | None = None, *, sees_held: bool = False

@@ -336,6 +336,17 @@ class Broker:
         for hold_id in hold_ids:
             self._wake_one(hold_id, now_ms)
 
+    def woken_by_arrivals(self, readable: int) -> list[int] | None:
+        """Return the held pulls to run again for what became readable, None to leave all to Reput.
+
+        readable: how far consumers may see.
+        """
+        held, store = self.state.held, self.state.store
+        if not held.waits_for(store.take_grown(readable)):
+            return []
+        arrivals = store.arrivals(readable)
+        return None if arrivals is None else held.woken_by(arrivals)
+
     def read_due(self, due: Sequence[DueMessage | Decision]) -> list[MessageRecord | None]:
         """Read due messages, or those of decisions, from the log.
 

@@ -99,6 +99,15 @@ class HoldPull(msgspec.Struct, frozen=True, gc=False):
     deadline_ms: int
     codes: frozenset[int] | None
 
+    def is_woken_by(self, next_queue_offset: int, tags_code: int | None) -> bool:
+        """Return whether messages of its queue may be what the pull waits for.
+
+        next_queue_offset: after the last one of them. tags_code: None for several, or unknown ones.
+        """
+        if next_queue_offset <= self.queue_offset:
+            return False
+        return self.codes is None or tags_code is None or tags_code in self.codes
+
 
 Outcome: TypeAlias = RemotingCommand | AwaitFlush | HoldPull | None
 """What a request ends with. The two in the middle are parked until their response is ready."""

@@ -11,12 +11,12 @@ Invariants:
       expressions. A request above that gets its response at once. A request that ``put_back``
       returns already had its place.
     - ``_by_channel`` has exactly the ids of ``_held``, each under its own channel.
-    - ``_count_by_topic`` has exactly the topics of ``_held``, each with the number of its requests.
+    - ``_by_topic`` has exactly the ids of ``_held``, each under its own topic.
 
 Source: org.apache.rocketmq.broker.longpolling.{PullRequest, ManyPullRequest} (4.9.3).
 """
 
-from collections.abc import Set
+from collections.abc import Iterable, Set
 from itertools import islice
 from sys import intern
 
@@ -25,11 +25,15 @@ import msgspec
 from wakelog.broker.decision import HoldPull
 from wakelog.network.request import Request
 from wakelog.protocol.headers.pull import PullMessageRequestHeader
+from wakelog.storage.read.recent import RecentArrival
 
 HOLDS_MAX = 100_000  # pullThreadPoolQueueCapacity: the pulls that wait in 4.9.3
 
 CHARACTERS_MAX = 33_554_432
 """Of all expressions. 20,000 pulls by SQL92 have some 2,000,000; one may have 262,144."""
+
+WOKEN_AT_ONCE_MAX = 64
+"""Requests of one topic that are looked at for each message. PullHold has them by queue."""
 
 FORGOTTEN_COUNT = 500
 """Requests of a closed connection that are dropped at once: some 0.5 ms."""
@@ -69,7 +73,7 @@ class HeldRequests:
     def __init__(self) -> None:
         self._held: dict[int, HeldRequest] = {}
         self._by_channel: dict[int, set[int]] = {}
-        self._count_by_topic: dict[str, int] = {}
+        self._by_topic: dict[str, set[int]] = {}
         self._characters_count = 0
         self._next_id = 1
 
@@ -79,7 +83,25 @@ class HeldRequests:
 
     def waits_for(self, topics: Set[str]) -> bool:
         """Return whether a request waits for a message of one of these topics."""
-        return not self._count_by_topic.keys().isdisjoint(topics)
+        return not self._by_topic.keys().isdisjoint(topics)
+
+    def woken_by(self, arrivals: Iterable[RecentArrival]) -> list[int] | None:
+        """Return the requests that wait for these messages, the longest waiting first.
+
+        None if a topic has so many that to go through them takes too long.
+        """
+        woken: set[int] = set()
+        for arrival in arrivals:
+            of_topic = self._by_topic.get(arrival.topic, ())
+            if len(of_topic) > WOKEN_AT_ONCE_MAX:
+                return None
+            for hold_id in of_topic:
+                note = self._held[hold_id].note
+                if note.queue_id == arrival.queue_id and note.is_woken_by(
+                    arrival.queue_offset + 1, arrival.tags_code
+                ):
+                    woken.add(hold_id)
+        return sorted(woken)
 
     def hold(
         self,
@@ -126,7 +148,10 @@ class HeldRequests:
             ids.discard(hold_id)
             if not ids:
                 del self._by_channel[held.request.channel.id]
-            self._uncount(held.note.topic)
+            of_topic = self._by_topic[held.note.topic]
+            of_topic.discard(hold_id)
+            if not of_topic:
+                del self._by_topic[held.note.topic]
             self._characters_count -= held.characters_count
         return held
 
@@ -152,28 +177,21 @@ class HeldRequests:
     def validate(self) -> None:
         """Assert the invariants of the module."""
         by_channel: dict[int, set[int]] = {}
-        count_by_topic: dict[str, int] = {}
+        by_topic: dict[str, set[int]] = {}
         for hold_id, held in self._held.items():
             assert hold_id == held.note.hold_id < self._next_id
             by_channel.setdefault(held.request.channel.id, set()).add(hold_id)
-            topic = held.note.topic
-            count_by_topic[topic] = count_by_topic.get(topic, 0) + 1
+            by_topic.setdefault(held.note.topic, set()).add(hold_id)
         assert self._characters_count == sum(one.characters_count for one in self._held.values())
         assert by_channel == self._by_channel
-        assert count_by_topic == self._count_by_topic
+        assert by_topic == self._by_topic
 
     def _add(self, held: HeldRequest) -> None:
         assert held.note.hold_id not in self._held
         self._held[held.note.hold_id] = held
         self._by_channel.setdefault(held.request.channel.id, set()).add(held.note.hold_id)
-        topic = held.note.topic
-        self._count_by_topic[topic] = self._count_by_topic.get(topic, 0) + 1
+        self._by_topic.setdefault(held.note.topic, set()).add(held.note.hold_id)
         self._characters_count += held.characters_count
-
-    def _uncount(self, topic: str) -> None:
-        count = self._count_by_topic.pop(topic) - 1
-        if count:
-            self._count_by_topic[topic] = count
 
 
 def _with_shared_texts(header: PullMessageRequestHeader) -> PullMessageRequestHeader:

@@ -76,7 +76,7 @@ class PullHold:
             queue = (arrival.topic, arrival.queue_id)
             self._reach(queue, arrival.next_queue_offset)
             for note in list(self._queues.get(queue, {}).values()):
-                if _satisfies(arrival, note):
+                if note.is_woken_by(arrival.next_queue_offset, arrival.tags_code):
                     self._remove(note.hold_id)
                     woken.append(note.hold_id)
         self._woken_by_arrival_count += len(woken)
@@ -157,9 +157,3 @@ class PullHold:
         if len(self._deadlines) > STALE_COUNT_MIN + STALE_FACTOR * len(self._holds):
             self._deadlines = [(note.deadline_ms, i) for i, note in self._holds.items()]
             heapq.heapify(self._deadlines)
-
-
-def _satisfies(arrival: Arrival, note: HoldPull) -> bool:
-    if arrival.next_queue_offset <= note.queue_offset:
-        return False
-    return note.codes is None or arrival.tags_code is None or arrival.tags_code in note.codes

@@ -3,7 +3,8 @@
 A message is in its queue only after Reput has dispatched it, some milliseconds after its producer
 has the response. The gate lets a request that reads queues wait until dispatch has reached the
 point up to which the log was readable when it came. At its deadline it reads whatever the queue
-shows. A pull waits only if it can see the end of its queue:
+shows. A pull also sees the last messages that are not dispatched yet (`storage/read/recent.py`).
+Where these are too many for that, it waits only if it can see the end of its queue:
 
     entries from its offset to the end                it may be held    waits at most
     at least as many as one pull reads                -                 not at all
@@ -65,6 +66,8 @@ class ReadAfterWriteGate:
             return None
         wait_ms = WAIT_MS_MAX
         if isinstance(request.header, PullMessageRequestHeader):
+            if self._store.shows_all(readable):
+                return None
             wait_ms = self._pull_wait_ms(request.header)
         return Dispatched(readable, request.now_ms + wait_ms) if wait_ms else None
 

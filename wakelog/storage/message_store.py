@@ -57,6 +57,7 @@ from wakelog.storage.read.reader import (
     MatchRecords,
     MatchUnit,
 )
+from wakelog.storage.read.recent import RecentArrival, RecentEntries, RecentQueue
 from wakelog.storage.read.store_readers import StoreReaders
 from wakelog.storage.recovery.quarantine import Quarantined, measure_quarantine
 from wakelog.storage.recovery.queues import list_queue_ids, list_queues
@@ -100,6 +101,7 @@ class MessageStore:
         self._refused = _NOT_AVAILABLE
         self._accepts = parts.config.appends
         self.dispatched = parts.report.dispatch_from
+        self._recent = RecentEntries(parts.config, self._read_nowait, self.dispatched)
         self.last_store_timestamp_ms = parts.report.last_store_timestamp_ms
         self._put_count = self._put_bytes = self._put_failed_count = 0
         self._get_found_count = self._get_missed_count = self._get_cold_count = 0
@@ -283,6 +285,26 @@ class MessageStore:
         if physical_offset > self.dispatched:
             self.dispatched = max(self.dispatched, min(physical_offset, self.max_physical_offset))
 
+    def shows_all(self, readable: int) -> bool:
+        """Return whether pulls see every message up to here, those not yet dispatched included.
+
+        readable: how far consumers may see. What became readable is scanned. On the loop's thread.
+        """
+        if self.dispatched >= readable:
+            return True
+        return self.config.appends and self._recent.advance(self.dispatched, readable)
+
+    def arrivals(self, readable: int) -> list[RecentArrival] | None:
+        """Return the messages that became readable since the last call of this or `shows_all`.
+
+        None if some of them are left to Reput.
+        """
+        return self._recent.arrivals if self.shows_all(readable) else None
+
+    def recent_queue(self, topic: str, queue_id: int) -> RecentQueue | None:
+        """Return the entries of a queue that may not be in its files yet, for `get_message`."""
+        return self._recent.find(topic, queue_id)
+
     @property
     def max_physical_offset(self) -> int:
         """The end of what can be read of the log: with a transient pool, of what is committed."""
@@ -306,6 +328,7 @@ class MessageStore:
         blocking: bool = True,
         by_bytes: bool = False,
         match_records: MatchRecords | None = None,
+        recent: RecentQueue | None = None,
     ) -> GetResult | None:
         """Read messages of one queue from `queue_offset` on.
 
@@ -319,6 +342,7 @@ class MessageStore:
         by_bytes: `count_max` and the configured bytes end the batch, not the configured counts.
         match_records: in the place of `match_record`, called with several records at once. Some of
             them may be after the last one that is sent. Only with `blocking`.
+        recent: entries that go on where the queue's files end; from `recent_queue`.
 
         Raises: IllegalName, StoreFailed.
         """
@@ -326,6 +350,7 @@ class MessageStore:
             *(topic, queue_id, queue_offset, count_max, match, blocking, match_record, match_unit),
             by_bytes=by_bytes,
             match_records=match_records,
+            recent=recent,
         )
         readers = self._readers.borrow()
         try:
@@ -539,6 +564,7 @@ class MessageStore:
         dropped = offsets.close(wanted, single)
         if not dropped:
             return None
+        self._recent.forget_until(self.log.end_offset)
         names = {topic for topic, _ in dropped}
         return QueueRemoval(
             tuple(topic for topic in wanted if topic in names),
@@ -579,6 +605,12 @@ class MessageStore:
             get_message_bytes=self._get_message_bytes,
             get_cold_count=self._get_cold_count,
         )
+
+    def _read_nowait(self, physical_offset: int, size_bytes: int) -> bytes | None:
+        """Return bytes of one segment of the log, None if that needs the disk."""
+        with self._readers.lend() as readers:
+            view = readers.log.view(physical_offset, size_bytes, blocking=False)
+            return None if view is None else bytes(view)
 
     def _view(self, *, sees_held: bool = False) -> LogView:
         end = self.log.committed_offset

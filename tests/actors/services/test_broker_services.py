@@ -20,6 +20,7 @@ from wakelog.actors.transport.notifications import NO_FAULTS, NotificationFaults
 from wakelog.actors.transport.service_plan import Transport
 from wakelog.broker.housekeeping import ROUND_MS_MIN
 from wakelog.protocol.codes import ResponseCode
+from wakelog.storage.read import recent
 
 pytestmark = pytest.mark.slow
 
@@ -151,6 +152,7 @@ async def test_a_pull_that_was_held_while_pull_hold_was_away_is_woken_when_it_is
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its note was lost, and so was the arrival's: it looks again."""
+    monkeypatch.setattr(recent, "SCAN_BYTES_MAX", 0)  # the Broker leaves all wakes to PullHold
     async with notified_broker(short_path, monkeypatch) as running:
         await exchange(running, 1)
         client = running.client_of("pull_hold")

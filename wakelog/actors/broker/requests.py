@@ -206,15 +206,20 @@ class Requests:
             raise
         finally:
             if self._notes:
-                notes, self._notes = self._notes, []
-                self._pull_hold.hold(notes)
-                self._reput.dispatch_now()
+                self._hold()
             if self._broker.state.instructions:
                 for instruction in self._broker.take_instructions():
                     self._do(instruction)
             notices = self._broker.state.notices
             if notices.waiting or notices.leaving:
                 self._set_timer()
+
+    def _hold(self) -> None:
+        """Give the notes of held pulls to PullHold; Reput has what these pulls did not see."""
+        notes, self._notes = self._notes, []
+        self._pull_hold.hold(notes)
+        if not self._store.shows_all(self._progress.readable):
+            self._reput.dispatch_now()
 
     def end_of_turn_logged(self) -> None:
         """End work that was no turn of the server; log the failure that a turn would report."""
@@ -232,6 +237,16 @@ class Requests:
             self._woken.append(deque(hold_ids))
             if not self._is_waking:
                 self._wake_some()
+
+    def wake_for_arrivals(self, readable: int) -> bool:
+        """Wake the pulls that wait for what may be read now; return whether Reput has to.
+
+        readable: how far consumers may see.
+        """
+        hold_ids = self._broker.woken_by_arrivals(readable)
+        if hold_ids:
+            self._loop.call_soon(self.wake, hold_ids)
+        return hold_ids is None
 
     def _wake_some(self) -> None:
         began, now_ms = self.times.began(), wall_ms()

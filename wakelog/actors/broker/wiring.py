@@ -102,11 +102,11 @@ def client_makers(
 
     made: returns the broker, once it is complete.
     """
-    held, store = core.state.held, resources.store
+    held = core.state.held
     return {
         "reput": partial(
             ReputClient,
-            is_awaited=lambda end: held.waits_for(store.take_grown(end)),
+            is_awaited=lambda end: made().requests.wake_for_arrivals(end),
             on_dispatched=lambda end: made().progress.on_dispatched(end),
             on_arrivals=lambda notes: made().services.get(PullHoldClient).wake(notes),
         ),

@@ -31,6 +31,7 @@ from wakelog.storage.queue.consume_queue_ext import is_extension_address
 from wakelog.storage.queue.entries import ENTRY
 from wakelog.storage.read.frames import Absent, Mismatched, read_frames
 from wakelog.storage.read.readable import ReadableQueue, ReadableQueues
+from wakelog.storage.read.recent import RecentQueue
 
 Match = Callable[[int], bool]
 MatchUnit = Callable[[int, bytes], bool]
@@ -109,6 +110,7 @@ class GetRequest(NamedTuple):
     match_unit: MatchUnit | None = None
     by_bytes: bool = False
     match_records: MatchRecords | None = None
+    recent: RecentQueue | None = None
 
 
 class _Selection(NamedTuple):
@@ -189,11 +191,12 @@ class Reader:
         queue = self._queues.find(
             request.topic, request.queue_id, view.dispatched, blocking=blocking
         )
-        end = 0 if queue is None else queue.end(view.dispatched, blocking=blocking)
         offset = request.queue_offset
-        if queue is None or end == 0:
+        begin, end, recent = self._bounds(queue, request, view)
+        if end == 0:
             return self._empty(GetStatus.NO_MESSAGE_IN_QUEUE, offset, 0, begin=0, end=0)
-        begin = queue.begin(view.min_physical_offset, view.dispatched, blocking=blocking)
+        if recent is not request.recent:
+            request = request._replace(recent=recent)
         if offset < begin:
             return self._empty(GetStatus.OFFSET_TOO_SMALL, offset, begin, begin=begin, end=end)
         if offset >= end:
@@ -237,9 +240,25 @@ class Reader:
             behind_bytes,
         )
 
+    def _bounds(
+        self, queue: ReadableQueue | None, request: GetRequest, view: LogView
+    ) -> tuple[int, int, RecentQueue | None]:
+        """Return the first queue offset, the one after the last, and the entries to read.
+
+        The entries are None where those of the files are to be read. Raises: ColdEntry.
+        """
+        recent, blocking, offset = request.recent, request.blocking, request.queue_offset
+        end = 0 if queue is None else queue.end(view.dispatched, blocking=blocking)
+        if recent is not None and (0 <= offset < end or recent.begin > max(offset, 0)):
+            recent = None  # the files have it, or it is in neither of them yet
+        begin = 0 if recent is None else recent.begin
+        if queue is not None and end:
+            begin = queue.begin(view.min_physical_offset, view.dispatched, blocking=blocking)
+        return begin, end if recent is None else max(end, recent.end), recent
+
     def _select(
         self,
-        queue: ReadableQueue,
+        queue: ReadableQueue | None,
         request: GetRequest,
         end: int,
         view: LogView,
@@ -267,7 +286,7 @@ class Reader:
 
     def _select_each(
         self,
-        queue: ReadableQueue,
+        queue: ReadableQueue | None,
         request: GetRequest,
         view: LogView,
         data: bytes,
@@ -331,11 +350,14 @@ class Reader:
         return _Selection(GetStatus.FOUND, places, size_bytes, len(places), last_read[0])
 
     def _entries(
-        self, queue: ReadableQueue, request: GetRequest, end: int, view: LogView
+        self, queue: ReadableQueue | None, request: GetRequest, end: int, view: LogView
     ) -> bytes | None:
         """Read the entries that one get may use; b"" if no file has them."""
         offset = request.queue_offset
         count = min(end - offset, max(SCAN_COUNT_MIN, request.count_max))
+        if request.recent is not None:
+            return request.recent.cut(offset, count)
+        assert queue is not None
         filters = request.match is not None or request.match_unit is not None
         reads_units = filters and queue.extension is not None
         if not request.blocking and (count > LOOP_SCAN_COUNT_MAX or reads_units):
@@ -467,11 +489,12 @@ def _status(*, passes: bool) -> GetStatus | None:
     return None if passes else GetStatus.NO_MATCHED_MESSAGE
 
 
-def _passes(queue: ReadableQueue, tags_code: int, request: GetRequest) -> bool:
+def _passes(queue: ReadableQueue | None, tags_code: int, request: GetRequest) -> bool:
     """Apply the filters, with the extension unit's tags code where the entry points to one."""
     unit = None
     if is_extension_address(tags_code):
-        unit = None if queue.extension is None else queue.extension.unit(tags_code)
+        if queue is not None and queue.extension is not None:
+            unit = queue.extension.unit(tags_code)
         if unit is None:
             # Without the unit the client checks the message's tags or properties itself.
             return True

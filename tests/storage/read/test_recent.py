@@ -1,0 +1,203 @@
+"""Messages that are written and not dispatched: pulls see them as they will see them later."""
+
+from random import Random
+from typing import Final
+
+import pytest
+
+from tests.fakes.memory_file_system import MemoryFileSystem
+from tests.fakes.stores import dispatch, open_store, scan_log, store_config
+from wakelog.dispatchers.consume_queue import ConsumeQueueDispatcher
+from wakelog.dispatchers.dispatcher import DispatchBatch
+from wakelog.protocol.sys_flag import (
+    TRANSACTION_COMMIT,
+    TRANSACTION_PREPARED,
+    TRANSACTION_ROLLBACK,
+)
+from wakelog.storage.config import BrokerRole
+from wakelog.storage.log.append import MessageDraft
+from wakelog.storage.message_store import MessageStore
+from wakelog.storage.read import recent
+from wakelog.storage.read.reader import GetResult, GetStatus
+
+SEGMENT_BYTES: Final = 16_384
+TOPICS: Final = ("a", "b", "%LMQ%x")
+NOW_MS: Final = 1_700_000_000_000
+
+
+def store_of(fs: MemoryFileSystem, **values: object) -> MessageStore:
+    return open_store(fs, store_config(commit_log_file_bytes=SEGMENT_BYTES, **values))
+
+
+def put_one(store: MessageStore, topic: str = "a", queue_id: int = 0, **values: object) -> int:
+    """Put and write a message; return the end of the log."""
+    draft = MessageDraft(topic, queue_id, b"body", **values)  # type: ignore[arg-type]
+    store.put_message(draft, NOW_MS)
+    return store.write_pending()
+
+
+def get(store: MessageStore, topic: str, queue_id: int, offset: int, count: int = 32) -> GetResult:
+    result = store.get_message(
+        topic, queue_id, offset, count, recent=store.recent_queue(topic, queue_id)
+    )
+    assert result is not None
+    return result
+
+
+def put_some(store: MessageStore, random: Random, number: int) -> None:
+    """Put a message of any kind: plain, long, of a transaction, or for several queues."""
+    kind = random.randrange(6)
+    properties = f"TAGS\x01t{number % 3}\x02"
+    if kind == 0:
+        properties += "INNER_MULTI_DISPATCH\x01%LMQ%x,%LMQ%y\x02"
+    flag = random.choice((TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK))
+    draft = MessageDraft(
+        random.choice(TOPICS[:2]),
+        random.randrange(2),
+        b"x" * random.choice((1, 30, 700)),
+        properties_text=properties,
+        sys_flag=flag if kind == 1 else 0,
+    )
+    store.put_message(draft, NOW_MS + number)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_not_dispatched_is_seen_as_it_will_be(seed: int) -> None:
+    random, fs = Random(seed), MemoryFileSystem()
+    store = store_of(fs, enable_multi_dispatch=True, enable_lmq=True)
+    dispatcher = ConsumeQueueDispatcher(fs, store.config)
+    places = [(topic, queue_id) for topic in (*TOPICS, "%LMQ%y") for queue_id in range(2)]
+    number = compared = 0
+    for _ in range(40):
+        for _ in range(random.randrange(1, 9)):
+            number += 1
+            put_some(store, random, number)
+        end = store.write_pending()
+        assert store.shows_all(end)
+        seen = {
+            (*place, offset): get(store, *place, offset)
+            for place in places
+            for offset in range(-1, 90, random.randrange(1, 7))
+        }
+        if not random.randrange(3):
+            continue  # Reput falls behind
+        begin = store.dispatched
+        dispatcher.dispatch(
+            DispatchBatch(begin, end, NOW_MS, requests=scan_log(fs, store.config, begin, end))
+        )
+        store.set_dispatched(end)
+        for place, result in seen.items():
+            later = get(store, *place)
+            assert result.status is later.status, place
+            if result.max_offset == later.max_offset:
+                assert result == later, place
+                compared += result.status is GetStatus.FOUND
+            else:  # it was read from the files, up to their end
+                assert b"".join(later.frames).startswith(b"".join(result.frames)), place
+    assert compared > 100
+
+
+def test_only_what_is_readable_is_seen(fs: MemoryFileSystem) -> None:
+    store = store_of(fs)
+    first_end = put_one(store)
+    put_one(store)
+    assert store.shows_all(first_end)
+    assert get(store, "a", 0, 0).count == 1
+    assert get(store, "a", 0, 1).status is GetStatus.OFFSET_OVERFLOW_ONE
+
+
+def test_what_became_readable_arrives_once(fs: MemoryFileSystem) -> None:
+    store = store_of(fs)
+    found = store.arrivals(put_one(store, "a", 1, properties_text="TAGS\x01t\x02"))
+    assert found is not None
+    [arrival] = found
+    assert (arrival.topic, arrival.queue_id, arrival.queue_offset) == ("a", 1, 0)
+    assert arrival.tags_code == ord("t")
+    assert store.arrivals(store.max_physical_offset) == []
+    put_one(store, "b", 0)
+    [arrival] = store.arrivals(put_one(store, "a", 1))[1:]  # type: ignore[index]
+    assert (arrival.topic, arrival.queue_offset) == ("a", 1)
+
+
+def test_much_at_once_is_left_to_reput(
+    fs: MemoryFileSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recent, "SCAN_BYTES_MAX", 400)
+    store = store_of(fs)
+    for _ in range(5):
+        end = put_one(store)
+    assert store.arrivals(end) is None and not store.shows_all(end)
+    assert get(store, "a", 0, 0).status is GetStatus.NO_MESSAGE_IN_QUEUE
+    end = put_one(store)
+    assert store.arrivals(end) is None, "the five before are still missing"
+    assert get(store, "a", 0, 5).count == 1, "this one is there all the same"
+    dispatch(store, fs)
+    assert store.shows_all(put_one(store)) and get(store, "a", 0, 6).count == 1
+
+
+def test_entries_have_a_limit(fs: MemoryFileSystem, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recent, "ENTRIES_MAX", 4)
+    store = store_of(fs)
+    for _ in range(4):
+        assert store.shows_all(put_one(store))
+    before = store.max_physical_offset
+    assert not store.shows_all(put_one(store)), "the limit is reached, and Reput stands still"
+    assert store.recent_queue("a", 0) is None
+    dispatch(store, fs, begin=0)
+    for _ in range(3):
+        assert store.shows_all(put_one(store))
+    store.set_dispatched(before)
+    assert get(store, "a", 0, 5).count == 3
+
+
+def test_the_files_take_over_one_entry_after_the_other(
+    fs: MemoryFileSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recent, "ENTRIES_MAX", 4)
+    store = store_of(fs)
+    ends = [put_one(store) for _ in range(3)]
+    assert store.shows_all(ends[-1])
+    dispatch(store, fs)
+    store.dispatched = ends[1]  # as if Reput had come so far
+    for _ in range(2):
+        assert store.shows_all(put_one(store)), "dropped are those that the files have"
+    found = store.recent_queue("a", 0)
+    assert found is not None and found.end == 5
+
+
+def test_a_removed_topic_takes_its_entries_along(fs: MemoryFileSystem) -> None:
+    store = store_of(fs)
+    assert store.shows_all(put_one(store))
+    removal = store.begin_removal(["a"])
+    assert removal is not None and store.recent_queue("a", 0) is None
+    store.end_removal(removal, removed=True)
+    end = put_one(store)
+    assert not store.shows_all(end) or store.dispatched >= end
+    found = store.recent_queue("a", 0)
+    assert found is not None and found.begin == 0
+
+
+def test_a_slave_leaves_all_to_reput(fs: MemoryFileSystem) -> None:
+    end = put_one(store_of(fs))
+    data = store_of(MemoryFileSystem())
+    put_one(data)
+    slave = store_of(MemoryFileSystem(), broker_role=BrokerRole.SLAVE)
+    stored = data.record_bytes(0)
+    assert stored is not None
+    slave.append_bytes(0, stored, stored_ms=NOW_MS, now_ms=NOW_MS)
+    assert slave.write_pending() == end
+    assert not slave.shows_all(end) and slave.arrivals(end) is None
+
+
+def test_a_new_queue_that_reput_has_in_part_gives_no_wrong_begin(
+    fs: MemoryFileSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recent, "SCAN_BYTES_MAX", 200)
+    store = store_of(fs)
+    for _ in range(3):
+        end = put_one(store)
+    assert not store.shows_all(end)
+    assert not store.shows_all(put_one(store))
+    for offset in (-1, 0, 2):
+        assert get(store, "a", 0, offset).next_begin_offset == 0, "message 0 is not skipped"
+    assert get(store, "a", 0, 3).count == 1
