@@ -57,6 +57,19 @@ class Queue:
     begin: int = 0
 
 
+class NothingRecent:
+    """All messages are in the queues, or wait for Reput."""
+
+    def __init__(self, store: "FakeStore") -> None:
+        self._store = store
+
+    def shows_all(self, readable: int) -> bool:
+        return self._store.dispatched >= readable
+
+    def find(self, topic: str, queue_id: int) -> RecentQueue | None:
+        return None
+
+
 class FakeStore:
     """Log and queues as lists."""
 
@@ -65,6 +78,7 @@ class FakeStore:
         self.log: dict[int, Stored] = {}
         self.end = 0
         self.dispatched = 0
+        self.recent = NothingRecent(self)
         self.refusal: PutStatus | None = None
         self.cause: str | None = None
         self.recovery = FakeRecovery()
@@ -225,13 +239,6 @@ class FakeStore:
             suggest_slave=self.far_behind,
             fall_behind_bytes=self.fall_behind_bytes,
         )
-
-    def shows_all(self, readable: int) -> bool:
-        """All messages are in the queues, or wait for Reput."""
-        return self.dispatched >= readable
-
-    def recent_queue(self, topic: str, queue_id: int) -> RecentQueue | None:
-        return None
 
     def message_at(
         self, physical_offset: int, size_bytes: int | None = None, *, sees_held: bool = False

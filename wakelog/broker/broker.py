@@ -344,7 +344,7 @@ class Broker:
         held, store = self.state.held, self.state.store
         if not held.waits_for(store.take_grown(readable)):
             return []
-        arrivals = store.arrivals(readable)
+        arrivals = store.recent.arrivals(readable)
         return None if arrivals is None else held.woken_by(arrivals)
 
     def read_due(self, due: Sequence[DueMessage | Decision]) -> list[MessageRecord | None]:

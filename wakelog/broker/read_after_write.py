@@ -66,7 +66,7 @@ class ReadAfterWriteGate:
             return None
         wait_ms = WAIT_MS_MAX
         if isinstance(request.header, PullMessageRequestHeader):
-            if self._store.shows_all(readable):
+            if self._store.recent.shows_all(readable):
                 return None
             wait_ms = self._pull_wait_ms(request.header)
         return Dispatched(readable, request.now_ms + wait_ms) if wait_ms else None

@@ -57,7 +57,7 @@ from wakelog.storage.read.reader import (
     MatchRecords,
     MatchUnit,
 )
-from wakelog.storage.read.recent import RecentArrival, RecentEntries, RecentQueue
+from wakelog.storage.read.recent import RecentEntries, RecentQueue
 from wakelog.storage.read.store_readers import StoreReaders
 from wakelog.storage.recovery.quarantine import Quarantined, measure_quarantine
 from wakelog.storage.recovery.queues import list_queue_ids, list_queues
@@ -79,7 +79,7 @@ _DISK_FULL = PutResult(PutStatus.SERVICE_NOT_AVAILABLE, cause="the broker's disk
 class MessageStore:
     """Put, get and query messages of one store directory.
 
-    dispatched: how far readers see; `set_dispatched` raises it.
+    dispatched: how far readers see; `set_dispatched` raises it. recent: what is above, for pulls.
     disk_full: whether Retention found the disk full last.
     held_end: readers see no record that ends above; None if they see the whole log.
     write_pending: writes what was put since the last call; it is `CommitLog.write_pending`.
@@ -101,7 +101,7 @@ class MessageStore:
         self._refused = _NOT_AVAILABLE
         self._accepts = parts.config.appends
         self.dispatched = parts.report.dispatch_from
-        self._recent = RecentEntries(parts.config, self._read_nowait, self.dispatched)
+        self.recent = RecentEntries(parts.config, readers.read_nowait, lambda: self.dispatched)
         self.last_store_timestamp_ms = parts.report.last_store_timestamp_ms
         self._put_count = self._put_bytes = self._put_failed_count = 0
         self._get_found_count = self._get_missed_count = self._get_cold_count = 0
@@ -214,10 +214,9 @@ class MessageStore:
 
     def take_grown(self, physical_offset: int) -> set[str]:
         """Return the topics that got messages, and forget them if all may be read up to here."""
-        offsets = self.log.queue_offsets
-        grown = offsets.grown
+        grown = self.log.queue_offsets.grown
         if physical_offset >= self.log.end_offset:
-            offsets.grown = set()
+            self.log.queue_offsets.grown = set()
         return grown
 
     def make_durable(self) -> None:
@@ -285,26 +284,6 @@ class MessageStore:
         if physical_offset > self.dispatched:
             self.dispatched = max(self.dispatched, min(physical_offset, self.max_physical_offset))
 
-    def shows_all(self, readable: int) -> bool:
-        """Return whether pulls see every message up to here, those not yet dispatched included.
-
-        readable: how far consumers may see. What became readable is scanned. On the loop's thread.
-        """
-        if self.dispatched >= readable:
-            return True
-        return self.config.appends and self._recent.advance(self.dispatched, readable)
-
-    def arrivals(self, readable: int) -> list[RecentArrival] | None:
-        """Return the messages that became readable since the last call of this or `shows_all`.
-
-        None if some of them are left to Reput.
-        """
-        return self._recent.arrivals if self.shows_all(readable) else None
-
-    def recent_queue(self, topic: str, queue_id: int) -> RecentQueue | None:
-        """Return the entries of a queue that may not be in its files yet, for `get_message`."""
-        return self._recent.find(topic, queue_id)
-
     @property
     def max_physical_offset(self) -> int:
         """The end of what can be read of the log: with a transient pool, of what is committed."""
@@ -342,15 +321,13 @@ class MessageStore:
         by_bytes: `count_max` and the configured bytes end the batch, not the configured counts.
         match_records: in the place of `match_record`, called with several records at once. Some of
             them may be after the last one that is sent. Only with `blocking`.
-        recent: entries that go on where the queue's files end; from `recent_queue`.
+        recent: entries that go on where the queue's files end; from `self.recent`.
 
         Raises: IllegalName, StoreFailed.
         """
         request = GetRequest(
             *(topic, queue_id, queue_offset, count_max, match, blocking, match_record, match_unit),
-            by_bytes=by_bytes,
-            match_records=match_records,
-            recent=recent,
+            *(by_bytes, match_records, recent),
         )
         readers = self._readers.borrow()
         try:
@@ -390,12 +367,9 @@ class MessageStore:
         self, physical_offset: int, *, sees_held: bool = False
     ) -> MessageRecord | None:
         """Do what `message_at` does; None also if the record is long or the disk is needed."""
-        readers = self._readers.borrow()
-        try:
+        with self._readers.lend() as readers:
             view = self._view(sees_held=sees_held)
             return readers.query.message_at_nowait(physical_offset, view)
-        finally:
-            self._readers.give_back(readers)
 
     def record_bytes(self, physical_offset: int, size_bytes: int | None = None) -> bytes | None:
         """Return the record at `physical_offset` as it is stored, or None if there is none."""
@@ -564,7 +538,7 @@ class MessageStore:
         dropped = offsets.close(wanted, single)
         if not dropped:
             return None
-        self._recent.forget_until(self.log.end_offset)
+        self.recent.forget_until(self.log.end_offset)
         names = {topic for topic, _ in dropped}
         return QueueRemoval(
             tuple(topic for topic in wanted if topic in names),
@@ -605,12 +579,6 @@ class MessageStore:
             get_message_bytes=self._get_message_bytes,
             get_cold_count=self._get_cold_count,
         )
-
-    def _read_nowait(self, physical_offset: int, size_bytes: int) -> bytes | None:
-        """Return bytes of one segment of the log, None if that needs the disk."""
-        with self._readers.lend() as readers:
-            view = readers.log.view(physical_offset, size_bytes, blocking=False)
-            return None if view is None else bytes(view)
 
     def _view(self, *, sees_held: bool = False) -> LogView:
         end = self.log.committed_offset

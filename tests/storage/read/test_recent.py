@@ -38,7 +38,7 @@ def put_one(store: MessageStore, topic: str = "a", queue_id: int = 0, **values: 
 
 def get(store: MessageStore, topic: str, queue_id: int, offset: int, count: int = 32) -> GetResult:
     result = store.get_message(
-        topic, queue_id, offset, count, recent=store.recent_queue(topic, queue_id)
+        topic, queue_id, offset, count, recent=store.recent.find(topic, queue_id)
     )
     assert result is not None
     return result
@@ -73,7 +73,7 @@ def test_what_is_not_dispatched_is_seen_as_it_will_be(seed: int) -> None:
             number += 1
             put_some(store, random, number)
         end = store.write_pending()
-        assert store.shows_all(end)
+        assert store.recent.shows_all(end)
         seen = {
             (*place, offset): get(store, *place, offset)
             for place in places
@@ -101,21 +101,21 @@ def test_only_what_is_readable_is_seen(fs: MemoryFileSystem) -> None:
     store = store_of(fs)
     first_end = put_one(store)
     put_one(store)
-    assert store.shows_all(first_end)
+    assert store.recent.shows_all(first_end)
     assert get(store, "a", 0, 0).count == 1
     assert get(store, "a", 0, 1).status is GetStatus.OFFSET_OVERFLOW_ONE
 
 
 def test_what_became_readable_arrives_once(fs: MemoryFileSystem) -> None:
     store = store_of(fs)
-    found = store.arrivals(put_one(store, "a", 1, properties_text="TAGS\x01t\x02"))
+    found = store.recent.arrivals(put_one(store, "a", 1, properties_text="TAGS\x01t\x02"))
     assert found is not None
     [arrival] = found
     assert (arrival.topic, arrival.queue_id, arrival.queue_offset) == ("a", 1, 0)
     assert arrival.tags_code == ord("t")
-    assert store.arrivals(store.max_physical_offset) == []
+    assert store.recent.arrivals(store.max_physical_offset) == []
     put_one(store, "b", 0)
-    [arrival] = store.arrivals(put_one(store, "a", 1))[1:]  # type: ignore[index]
+    [arrival] = store.recent.arrivals(put_one(store, "a", 1))[1:]  # type: ignore[index]
     assert (arrival.topic, arrival.queue_offset) == ("a", 1)
 
 
@@ -126,26 +126,28 @@ def test_much_at_once_is_left_to_reput(
     store = store_of(fs)
     for _ in range(5):
         end = put_one(store)
-    assert store.arrivals(end) is None and not store.shows_all(end)
+    assert store.recent.arrivals(end) is None and not store.recent.shows_all(end)
     assert get(store, "a", 0, 0).status is GetStatus.NO_MESSAGE_IN_QUEUE
     end = put_one(store)
-    assert store.arrivals(end) is None, "the five before are still missing"
+    assert store.recent.arrivals(end) is None, "the five before are still missing"
     assert get(store, "a", 0, 5).count == 1, "this one is there all the same"
     dispatch(store, fs)
-    assert store.shows_all(put_one(store)) and get(store, "a", 0, 6).count == 1
+    assert store.recent.shows_all(put_one(store)) and get(store, "a", 0, 6).count == 1
 
 
 def test_entries_have_a_limit(fs: MemoryFileSystem, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recent, "ENTRIES_MAX", 4)
     store = store_of(fs)
     for _ in range(4):
-        assert store.shows_all(put_one(store))
+        assert store.recent.shows_all(put_one(store))
     before = store.max_physical_offset
-    assert not store.shows_all(put_one(store)), "the limit is reached, and Reput stands still"
-    assert store.recent_queue("a", 0) is None
+    assert not store.recent.shows_all(put_one(store)), (
+        "the limit is reached, and Reput stands still"
+    )
+    assert store.recent.find("a", 0) is None
     dispatch(store, fs, begin=0)
     for _ in range(3):
-        assert store.shows_all(put_one(store))
+        assert store.recent.shows_all(put_one(store))
     store.set_dispatched(before)
     assert get(store, "a", 0, 5).count == 3
 
@@ -156,24 +158,24 @@ def test_the_files_take_over_one_entry_after_the_other(
     monkeypatch.setattr(recent, "ENTRIES_MAX", 4)
     store = store_of(fs)
     ends = [put_one(store) for _ in range(3)]
-    assert store.shows_all(ends[-1])
+    assert store.recent.shows_all(ends[-1])
     dispatch(store, fs)
     store.dispatched = ends[1]  # as if Reput had come so far
     for _ in range(2):
-        assert store.shows_all(put_one(store)), "dropped are those that the files have"
-    found = store.recent_queue("a", 0)
+        assert store.recent.shows_all(put_one(store)), "dropped are those that the files have"
+    found = store.recent.find("a", 0)
     assert found is not None and found.end == 5
 
 
 def test_a_removed_topic_takes_its_entries_along(fs: MemoryFileSystem) -> None:
     store = store_of(fs)
-    assert store.shows_all(put_one(store))
+    assert store.recent.shows_all(put_one(store))
     removal = store.begin_removal(["a"])
-    assert removal is not None and store.recent_queue("a", 0) is None
+    assert removal is not None and store.recent.find("a", 0) is None
     store.end_removal(removal, removed=True)
     end = put_one(store)
-    assert not store.shows_all(end) or store.dispatched >= end
-    found = store.recent_queue("a", 0)
+    assert not store.recent.shows_all(end) or store.dispatched >= end
+    found = store.recent.find("a", 0)
     assert found is not None and found.begin == 0
 
 
@@ -186,7 +188,7 @@ def test_a_slave_leaves_all_to_reput(fs: MemoryFileSystem) -> None:
     assert stored is not None
     slave.append_bytes(0, stored, stored_ms=NOW_MS, now_ms=NOW_MS)
     assert slave.write_pending() == end
-    assert not slave.shows_all(end) and slave.arrivals(end) is None
+    assert not slave.recent.shows_all(end) and slave.recent.arrivals(end) is None
 
 
 def test_a_new_queue_that_reput_has_in_part_gives_no_wrong_begin(
@@ -196,8 +198,8 @@ def test_a_new_queue_that_reput_has_in_part_gives_no_wrong_begin(
     store = store_of(fs)
     for _ in range(3):
         end = put_one(store)
-    assert not store.shows_all(end)
-    assert not store.shows_all(put_one(store))
+    assert not store.recent.shows_all(end)
+    assert not store.recent.shows_all(put_one(store))
     for offset in (-1, 0, 2):
         assert get(store, "a", 0, offset).next_begin_offset == 0, "message 0 is not skipped"
     assert get(store, "a", 0, 3).count == 1

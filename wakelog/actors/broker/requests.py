@@ -218,7 +218,7 @@ class Requests:
         """Give the notes of held pulls to PullHold; Reput has what these pulls did not see."""
         notes, self._notes = self._notes, []
         self._pull_hold.hold(notes)
-        if not self._store.shows_all(self._progress.readable):
+        if not self._store.recent.shows_all(self._progress.readable):
             self._reput.dispatch_now()
 
     def end_of_turn_logged(self) -> None:

@@ -100,7 +100,7 @@ def pull_message(
         match_record=pull.wanted.match_record,
         match_unit=pull.wanted.match_unit,
         by_bytes=header.sys_flag & PULL_BY_BYTES != 0,
-        recent=state.store.recent_queue(header.topic, header.queue_id),
+        recent=state.store.recent.find(header.topic, header.queue_id),
     )
     result = None if pull.wanted.is_long else read(blocking=False)
     if result is not None:

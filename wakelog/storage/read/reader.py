@@ -193,17 +193,10 @@ class Reader:
         )
         offset = request.queue_offset
         begin, end, recent = self._bounds(queue, request, view)
-        if end == 0:
-            return self._empty(GetStatus.NO_MESSAGE_IN_QUEUE, offset, 0, begin=0, end=0)
         if recent is not request.recent:
             request = request._replace(recent=recent)
-        if offset < begin:
-            return self._empty(GetStatus.OFFSET_TOO_SMALL, offset, begin, begin=begin, end=end)
-        if offset >= end:
-            is_far = offset > end
-            one, badly = GetStatus.OFFSET_OVERFLOW_ONE, GetStatus.OFFSET_OVERFLOW_BADLY
-            corrected = 0 if is_far and begin == 0 else end
-            return self._empty(badly if is_far else one, offset, corrected, begin=begin, end=end)
+        if not begin <= offset < end:
+            return self._outside(offset, begin, end)
         mismatched: frozenset[int] = frozenset()
         while True:
             selection = self._select(queue, request, end, view, mismatched)
@@ -371,6 +364,17 @@ class Reader:
         if data and few < count and ENTRY.unpack_from(data)[0] < view.min_physical_offset:
             return queue.entries(offset, count, blocking=request.blocking)
         return data
+
+    def _outside(self, offset: int, begin: int, end: int) -> GetResult:
+        """Return the result of a get that begins before or after all that may be read."""
+        if end == 0:
+            return self._empty(GetStatus.NO_MESSAGE_IN_QUEUE, offset, 0, begin=0, end=0)
+        if offset < begin:
+            return self._empty(GetStatus.OFFSET_TOO_SMALL, offset, begin, begin=begin, end=end)
+        is_far = offset > end
+        one, badly = GetStatus.OFFSET_OVERFLOW_ONE, GetStatus.OFFSET_OVERFLOW_BADLY
+        corrected = 0 if is_far and begin == 0 else end
+        return self._empty(badly if is_far else one, offset, corrected, begin=begin, end=end)
 
     def _empty(
         self, status: GetStatus, offset: int, corrected: int, *, begin: int, end: int

@@ -13,7 +13,7 @@ once, pace matters and not delay: then they are left to Reput, and entries begin
 
 Invariants:
     - entries of a queue are successive, and none is of a record that ends above what is readable.
-    - after `advance` has returned True, each readable record is dispatched or has its entries here.
+    - after `shows_all` has returned True, each readable record is dispatched or has entries here.
     - there are at most ENTRIES_MAX entries.
 
 Source: none; 4.9.3 answers a pull when its ReputMessageService has dispatched the message.
@@ -69,26 +69,32 @@ ReadLog = Callable[[int, int], bytes | None]
 
 
 class RecentEntries:
-    """See the module. One thread.
+    """See the module. One thread."""
 
-    arrivals: the messages that the last `advance` has scanned, in the order of the log.
-    """
+    def __init__(self, config: StoreConfig, read: ReadLog, dispatched: Callable[[], int]) -> None:
+        """Begin without entries.
 
-    def __init__(self, config: StoreConfig, read: ReadLog, dispatched: int) -> None:
-        """Begin without entries, at the end of what is dispatched."""
+        dispatched: returns how far the files of the queues reach.
+        """
         self._config = config
         self._read = read
         self._queues: dict[QueueKey, tuple[int, bytearray]] = {}
-        self.arrivals: list[RecentArrival] = []
+        self._arrivals: list[RecentArrival] = []
         self._count = 0
-        self._scanned = self._whole_from = dispatched
+        self._dispatched = dispatched
+        self._scanned = self._whole_from = dispatched()
 
-    def advance(self, dispatched: int, readable: int) -> bool:
-        """Scan what has become readable; return whether nothing readable is missing here.
+    def shows_all(self, readable: int) -> bool:
+        """Scan what has become readable; return whether pulls see all of it.
 
-        dispatched: what is below is in the files of the queues.
+        readable: how far consumers may see.
         """
-        self.arrivals = []
+        dispatched = self._dispatched()
+        if dispatched >= readable:
+            return True
+        if not self._config.appends:
+            return False
+        self._arrivals = []
         if dispatched >= self._scanned:
             self._forget(dispatched)
         if readable > self._scanned:
@@ -103,6 +109,14 @@ class RecentEntries:
                 self._forget(readable)
         return dispatched >= self._whole_from
 
+    def arrivals(self, readable: int) -> list[RecentArrival] | None:
+        """Return the messages that became readable since the last call of this or `shows_all`.
+
+        They are in the order of the log. None if some of them are left to Reput.
+        """
+        self._arrivals = []
+        return self._arrivals if self.shows_all(readable) else None
+
     def forget_until(self, physical_offset: int) -> None:
         """Forget all entries, and make none of records below: their queues are being removed."""
         self._forget(max(physical_offset, self._scanned))
@@ -114,7 +128,7 @@ class RecentEntries:
 
     def _forget(self, scanned: int) -> None:
         self._queues.clear()
-        self.arrivals.clear()
+        self._arrivals.clear()
         self._count = 0
         self._scanned = self._whole_from = scanned
 
@@ -155,7 +169,7 @@ class RecentEntries:
         entries += ENTRY.pack(request.physical_offset, request.size_bytes, request.tags_code)
         self._queues[key] = begin, entries
         self._count += 1
-        self.arrivals.append(RecentArrival(*key, queue_offset, request.tags_code))
+        self._arrivals.append(RecentArrival(*key, queue_offset, request.tags_code))
 
     def _drop_below(self, dispatched: int) -> None:
         """Drop the entries that the files of the queues have."""

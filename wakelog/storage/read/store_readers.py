@@ -131,6 +131,12 @@ class StoreReaders:
         finally:
             self._free.append(readers)
 
+    def read_nowait(self, physical_offset: int, size_bytes: int) -> bytes | None:
+        """Return bytes of one segment of the log, None if that needs the disk."""
+        with self.lend() as readers:
+            view = readers.log.view(physical_offset, size_bytes, blocking=False)
+            return None if view is None else bytes(view)
+
     def forget(self) -> None:
         """Close each set after its present use: queues that it remembers are being removed."""
         self._generation += 1
