@@ -115,6 +115,31 @@ def test_a_library_of_other_sources_is_built_again_by_the_environments_python(
     assert len(commands) == 1
 
 
+@pytest.mark.parametrize("has_compiler", [True, False])
+def test_a_compiler_is_installed_where_there_is_none(
+    root: Path, monkeypatch: pytest.MonkeyPatch, *, has_compiler: bool
+) -> None:
+    lock = f"a==1 \\\n    --hash=x\n{environment.SPARE_COMPILER}==2 \\\n    --hash=y\nz==3\n"
+    (root / environment.ALL.name).write_text(lock)
+    installed: list[str] = []
+
+    def install(_: object, *options: str) -> None:
+        if "-r" in options:
+            installed.append(Path(options[-1]).read_text())
+
+    monkeypatch.setattr(environment.Installer, "create", lambda *_: None)
+    monkeypatch.setattr(environment.Installer, "keep_compiled", lambda _: None)
+    monkeypatch.setattr(environment.Installer, "install", install)
+    found = "/usr/bin/cc" if has_compiler else None
+    monkeypatch.setattr(environment.shutil, "which", lambda _: found)
+    prepare_environment(root)
+    assert installed == ["a==1 \\\n    --hash=x\nz==3\n" if has_compiler else lock]
+
+
+def test_the_whole_lock_has_a_compiler() -> None:
+    assert f"\n{environment.SPARE_COMPILER}==" in (ROOT / environment.ALL.name).read_text()
+
+
 def test_the_lock_of_a_broker_is_part_of_the_whole_one() -> None:
     few, all_ = (
         set(re.findall(r"^\S+==[^\\]+|^    --hash=\S+", (ROOT / lock.name).read_text(), re.M))
