@@ -22,7 +22,7 @@ from wakelog.actors.deploy.planning import make_plan
 from wakelog.actors.deploy.supervised import SupervisedActors, placed, spread_plan
 from wakelog.actors.errors import DeploymentFailed, NotPossible
 from wakelog.actors.ray.options import Placement, actor_name, find_actor
-from wakelog.cli.command import Group
+from wakelog.cli.command import Command
 from wakelog.cli.failures import explain
 from wakelog.cli.help_text import help_text
 from wakelog.cli.options import Text, option, switch
@@ -30,12 +30,7 @@ from wakelog.cli.preflight import preflight
 from wakelog.cli.start import broker_options
 from wakelog.storage.file_system import FileSystem
 
-job: Final = Group(
-    "deploy/start.py", "Start wakelog's actors in a Ray cluster.", shared=broker_options
-)
 
-
-@job.command("start")
 def deploy(
     options: UpOptions,
     resource: Text = option(
@@ -68,6 +63,9 @@ def deploy(
         print(f"{broker.name} {broker.address} store {broker.store_directory}")
     if plan.metrics_port:
         print(f"metrics on port {plan.metrics_port}")
+
+
+job: Final = Command(deploy, "deploy/start.py", broker_options, one_of=(), differs="")
 
 
 def place(plan: Plan, resource: str | None, *, is_spread: bool) -> dict[str, Placement]:
@@ -114,11 +112,10 @@ def report_once() -> Callable[[str], None]:
 
 def main(arguments: Sequence[str]) -> int:
     """Do what the command line asks for, and return the exit code."""
-    [command] = job.commands()
     try:
-        call = command.read(arguments)
+        call = job.read(arguments)
         if call is None:
-            print(help_text(command, job.path))
+            print(help_text(job))
         else:
             call()
     except Exception as error:

@@ -9,8 +9,7 @@ from wakelog.cli.program import MISUSED
 
 
 def test_options_are_those_of_up() -> None:
-    [command] = job.commands()
-    call = command.read(
+    call = job.read(
         [
             *("--store", "/s", "--namesrv-port", "1", "--broker-port", "2", "--bind", "0.0.0.0"),
             *("--advertise", "10.0.0.1", "--brokers", "3", "--config", "broker.conf"),
@@ -37,9 +36,8 @@ def test_options_are_those_of_up() -> None:
 
 
 def test_options_that_are_not_given_are_left_to_planning() -> None:
-    [command] = job.commands()
-    call = command.read(["--store", "/s"])
-    assert call == (command, {"resource": None, "spread": False}, UpOptions(store="/s"))
+    call = job.read(["--store", "/s"])
+    assert call == (job, {"resource": None, "spread": False}, UpOptions(store="/s"))
 
 
 def test_a_store_is_required(capsys: pytest.CaptureFixture[str]) -> None:
