@@ -12,6 +12,7 @@ from wakelog.network.request import Request
 from wakelog.protocol.command import make_request
 from wakelog.protocol.ext_fields import read_header
 from wakelog.protocol.headers.pull import PullMessageRequestHeader
+from wakelog.storage.read.recent import RecentArrival
 
 
 @pytest.fixture
@@ -42,6 +43,41 @@ def test_held_requests_share_their_texts_and_keep_no_fields(held: HeldRequests) 
     assert first.command.ext_fields == {}
     for name in ("consumer_group", "topic", "subscription", "expression_type"):
         assert getattr(first.header, name) is getattr(second.header, name)
+
+
+@pytest.mark.parametrize(
+    ("arrival", "woken"),
+    [
+        (RecentArrival("T", 3, 7, 1), [1]),
+        (RecentArrival("T", 3, 6, 1), []),
+        (RecentArrival("T", 2, 7, 1), []),
+        (RecentArrival("T", 3, 7, 2), []),
+        (RecentArrival("U", 3, 7, 1), []),
+    ],
+)
+def test_an_arrival_wakes_who_waits_for_its_queue_offset_and_tag(
+    held: HeldRequests, arrival: RecentArrival, woken: list[int]
+) -> None:
+    hold(held)
+    assert held.woken_by([arrival]) == woken
+    assert held.get(1) is not None, "it is removed when it runs again"
+
+
+def test_those_who_wait_longest_are_woken_first_and_once(held: HeldRequests) -> None:
+    for _ in range(2):
+        hold(held)
+    arrivals = [RecentArrival("T", 3, offset, 1) for offset in (7, 8)]
+    assert held.woken_by(arrivals) == [1, 2]
+
+
+def test_a_crowd_at_one_topic_is_left_to_pull_hold(
+    held: HeldRequests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(held_requests, "WOKEN_AT_ONCE_MAX", 1)
+    for _ in range(2):
+        hold(held)
+    assert held.woken_by([RecentArrival("T", 3, 7, 1)]) is None
+    assert held.woken_by([RecentArrival("U", 3, 7, 1)]) == []
 
 
 def test_a_removed_request_is_not_held(held: HeldRequests) -> None:

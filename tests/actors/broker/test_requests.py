@@ -198,6 +198,29 @@ def test_a_read_of_queues_that_stand_still_is_answered_from_what_they_show(
     run(main)
 
 
+def test_a_held_pull_gets_its_message_while_reput_and_pull_hold_stand_still(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with notified_broker(short_path, monkeypatch) as running:
+            client, held = running.client, running.broker.broker.state.held
+            await client.send("t", b"0")
+            await client.call(RequestCode.GET_MAX_OFFSET, {"topic": "t", "queueId": 0})
+            for name in ("reput", "pull_hold"):
+                running.services[name].release()
+            for number in range(1, 4):
+                pull = asyncio.create_task(client.pull("t", number, hold_ms=60_000))
+                while not len(held):
+                    await asyncio.sleep(0)
+                body = str(number).encode()
+                await client.send("t", body)
+                assert [record.body for record in records(await pull)] == [body]
+            everything = records(await client.pull("t", 1))
+            assert [record.body for record in everything] == [b"1", b"2", b"3"]
+
+    run(main)
+
+
 def test_a_pull_from_the_disk_is_timed_until_its_thread_has_read(
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
