@@ -62,7 +62,10 @@ def put_some(store: MessageStore, random: Random, number: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_what_is_not_dispatched_is_seen_as_it_will_be(seed: int) -> None:
+def test_what_is_not_dispatched_is_seen_as_it_will_be(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    monkeypatch.setattr(recent, "SCAN_BYTES_MAX", 16_384)
     random, fs = Random(seed), MemoryFileSystem()
     store = store_of(fs, enable_multi_dispatch=True, enable_lmq=True)
     dispatcher = ConsumeQueueDispatcher(fs, store.config)
@@ -130,7 +133,9 @@ def test_much_at_once_is_left_to_reput(
     assert get(store, "a", 0, 0).status is GetStatus.NO_MESSAGE_IN_QUEUE
     end = put_one(store)
     assert store.recent.arrivals(end) is None, "the five before are still missing"
-    assert get(store, "a", 0, 5).count == 1, "this one is there all the same"
+    assert store.recent.find("a", 0) is None
+    for offset in (0, 5):
+        assert get(store, "a", 0, offset).next_begin_offset == 0
     dispatch(store, fs)
     assert store.recent.shows_all(put_one(store)) and get(store, "a", 0, 6).count == 1
 
@@ -169,13 +174,16 @@ def test_the_files_take_over_one_entry_after_the_other(
 
 def test_a_removed_topic_takes_its_entries_along(fs: MemoryFileSystem) -> None:
     store = store_of(fs)
-    assert store.recent.shows_all(put_one(store))
+    first_end = put_one(store)
+    assert store.recent.shows_all(first_end) and store.recent.find("a", 0) is not None
+    store.set_dispatched(first_end)
     end = put_one(store)  # not scanned before the removal
     removal = store.begin_removal(["a"])
     assert removal is not None and store.recent.find("a", 0) is None
     assert not store.recent.shows_all(end) and store.recent.find("a", 0) is None
     store.end_removal(removal, removed=True)
-    assert not store.recent.shows_all(put_one(store)), "the removal is not dispatched yet"
+    store.set_dispatched(end)
+    assert store.recent.shows_all(put_one(store))
     found = store.recent.find("a", 0)
     assert found is not None and found.begin == 0
 
@@ -192,15 +200,15 @@ def test_a_slave_leaves_all_to_reput(fs: MemoryFileSystem) -> None:
     assert not slave.recent.shows_all(end) and slave.recent.arrivals(end) is None
 
 
-def test_a_new_queue_that_reput_has_in_part_gives_no_wrong_begin(
-    fs: MemoryFileSystem, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("body_bytes", "is_shown"), [(5_000, True), (70_000, False)])
+def test_a_long_record_that_comes_alone_is_shown(
+    fs: MemoryFileSystem, body_bytes: int, *, is_shown: bool
 ) -> None:
-    monkeypatch.setattr(recent, "SCAN_BYTES_MAX", 200)
-    store = store_of(fs)
-    for _ in range(3):
-        end = put_one(store)
-    assert not store.recent.shows_all(end)
-    assert not store.recent.shows_all(put_one(store))
-    for offset in (-1, 0, 2):
-        assert get(store, "a", 0, offset).next_begin_offset == 0, "message 0 is not skipped"
-    assert get(store, "a", 0, 3).count == 1
+    store = open_store(fs, store_config(commit_log_file_bytes=1 << 20))
+    store.put_message(MessageDraft("a", 0, bytes(body_bytes)), NOW_MS)
+    assert store.recent.shows_all(store.write_pending()) is is_shown
+    assert get(store, "a", 0, 0).count == is_shown
+    if is_shown:
+        store.put_message(MessageDraft("a", 0, bytes(body_bytes)), NOW_MS)
+        store.put_message(MessageDraft("a", 0, b"another"), NOW_MS)
+        assert not store.recent.shows_all(store.write_pending()), "it does not come alone"
