@@ -218,7 +218,7 @@ STORE: Final[tuple[Row, ...]] = (
            "carry the log to one slave", "1 s",
            "Broker", "broker.replication.shipping", "rocketmq_slave_sent_bytes_total"),
     Thread("HAClient", "carries the log from a master", "1 s",
-           "Broker", "broker.replication.following", "rocketmq_followed_bytes_total"),
+           "Broker", "broker.replication.replica_fetch", "rocketmq_followed_bytes_total"),
 )
 
 NAME_SERVER: Final[tuple[Row, ...]] = (

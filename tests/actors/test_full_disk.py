@@ -15,8 +15,9 @@ import pytest
 from tests.actors.client import Client, records
 from tests.actors.deployments import running, small_plan, wait_until
 from wakelog.dispatchers.consume_queue import FILES_AHEAD_COUNT
-from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.storage.file_system import DiskUsage, FileSystem
+from wakelog.storage.read import recent
 
 pytestmark = pytest.mark.slow
 
@@ -90,7 +91,8 @@ def test_without_room_for_a_segment_sends_are_refused_and_reads_go_on(
     async def main(client: Client) -> None:
         first = b"before"
         assert await is_taken(client, "t", first)
-        await wait_until(lambda: _equals(client, "t", [first]), "the first")
+        # With the answer it is dispatched: its queue has a file.
+        await client.call(RequestCode.GET_MAX_OFFSET, {"topic": "t", "queueId": 0})
         disk.is_full = True
         taken, code = await send_until_refused(client)
         assert taken and code == ResponseCode.SYSTEM_ERROR
@@ -134,8 +136,11 @@ async def _equals(client: Client, topic: str, expected: list[bytes]) -> bool:
 
 
 def test_without_room_for_a_queue_messages_are_seen_once_there_is(
-    tmp_path: Path, disk: FullDisk
+    tmp_path: Path, disk: FullDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(recent, "SCAN_BYTES_MAX", 0)  # none is shown before it is in its queue
+    monkeypatch.setattr(recent, "RECORD_BYTES_MAX", 0)
+
     async def main(client: Client) -> None:
         await client.send("t", b"before")
         await wait_until(lambda: _equals(client, "t", [b"before"]), "the first")

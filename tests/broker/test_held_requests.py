@@ -55,7 +55,7 @@ def test_held_requests_share_their_texts_and_keep_no_fields(held: HeldRequests) 
         (RecentArrival("U", 3, 7, 1), []),
     ],
 )
-def test_an_arrival_wakes_who_waits_for_its_queue_offset_and_tag(
+def test_an_arrival_wakes_pulls_of_its_queue_offset_and_tag(
     held: HeldRequests, arrival: RecentArrival, woken: list[int]
 ) -> None:
     hold(held)
@@ -63,7 +63,7 @@ def test_an_arrival_wakes_who_waits_for_its_queue_offset_and_tag(
     assert held.get(1) is not None, "it is removed when it runs again"
 
 
-def test_those_who_wait_longest_are_woken_first_and_once(held: HeldRequests) -> None:
+def test_pulls_that_wait_longest_are_woken_first_and_once(held: HeldRequests) -> None:
     for _ in range(2):
         hold(held)
     arrivals = [RecentArrival("T", 3, offset, 1) for offset in (7, 8)]

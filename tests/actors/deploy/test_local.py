@@ -68,7 +68,7 @@ def test_a_held_pull_is_woken_by_a_message_and_held_no_longer_than_it_asked_for(
         await client.send("t", b"second")
         answer = await held
         assert [record.body for record in records(answer)] == [b"second"]
-        assert pull_hold.statistics()["woken_by_arrival_count"] == 1
+        await wait_until(lambda: pull_hold.statistics()["woken_by_arrival_count"], "the arrival")
         began = time.monotonic()
         answer = await client.pull("t", 2, hold_ms=300)
         assert answer.code == ResponseCode.PULL_NOT_FOUND

@@ -4,7 +4,7 @@ It finds the master by `haMasterAddress`, or as the name server's response to a 
 It asks for the master's settings and the ends of its log, compares, connects, and appends what
 comes. The Broker stays the only writer of its log. Beside that it copies the tables.
 
-It decides nothing about bytes: `broker.replication.following` does.
+It decides nothing about bytes: `broker.replication.replica_fetch` does.
 
 Source: org.apache.rocketmq.store.ha.HAService.HAClient,
 org.apache.rocketmq.broker.slave.SlaveSynchronize (4.9.3).
