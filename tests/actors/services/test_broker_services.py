@@ -153,6 +153,7 @@ async def test_a_pull_that_was_held_while_pull_hold_was_away_is_woken_when_it_is
 ) -> None:
     """Its note was lost, and so was the arrival's: it looks again."""
     monkeypatch.setattr(recent, "SCAN_BYTES_MAX", 0)  # the Broker leaves all wakes to PullHold
+    monkeypatch.setattr(recent, "RECORD_BYTES_MAX", 0)
     async with notified_broker(short_path, monkeypatch) as running:
         await exchange(running, 1)
         client = running.client_of("pull_hold")
