@@ -230,7 +230,7 @@ async def test_a_start_waits_for_a_service_that_lacks_a_plug_in_alone(
     context = broker_context()
     calls = dict.fromkeys(services_of(context.plan), FakeCalls())
     given: Any = mock.Mock()
-    reput = partial(ReputClient, is_awaited=given, on_dispatched=given, on_arrivals=given)
+    reput = partial(ReputClient, wake_pulls=given, on_dispatched=given, on_arrivals=given)
     makers = {name: ServiceClient for name in calls} | {"reput": reput}
     services = BrokerServices(context, calls, makers)
     client = services.get(ReputClient)

@@ -178,7 +178,7 @@ class Events:
         self.retained_at: tuple[int, bool] | None = None
         self.held: list[HoldPull] = []
 
-    def is_awaited(self, physical_offset: int) -> bool:
+    def wake_pulls(self, physical_offset: int) -> bool:
         return bool(self.held)
 
     async def check_transactions(self, started_ms: int, decide: DecideChecks) -> bool:

@@ -298,7 +298,7 @@ class Harness:
         )
         self.client = ReputClient(
             ServiceHandle("reput", self.reput, self.context),
-            is_awaited=self.events.is_awaited,
+            wake_pulls=self.events.wake_pulls,
             on_dispatched=self.events.dispatched,
             on_arrivals=self.pull_hold_client.wake,
         )

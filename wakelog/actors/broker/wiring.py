@@ -106,7 +106,7 @@ def client_makers(
     return {
         "reput": partial(
             ReputClient,
-            is_awaited=lambda end: made().requests.wake_for_arrivals(end),
+            wake_pulls=lambda end: made().requests.wake_for_arrivals(end),
             on_dispatched=lambda end: made().progress.on_dispatched(end),
             on_arrivals=lambda notes: made().services.get(PullHoldClient).wake(notes),
         ),

@@ -244,10 +244,9 @@ class ReputClient(WatermarkClient):
     """Has the log dispatched, and reports how far the queues reach.
 
     By reference a step is called, and the next one when its result is there. Else a notification is
-    sent. While no pull waits for these topics, either is done only every `pace_seconds`. If each
-    message woke Reput's process or thread, no reader would see the queues earlier. For a held pull
-    of a topic that got a message, or a request that waits for the queues (`dispatch_now`), it is
-    done at once.
+    sent. Either is done only every `pace_seconds`: the Broker itself wakes the pulls that wait for
+    few messages. For pulls that it leaves to Reput, or a request that waits for the queues
+    (`dispatch_now`), it is done at once.
 
     Source: org.apache.rocketmq.store.DefaultMessageStore.ReputMessageService.run (4.9.3), which
     sleeps 1 ms between two checks.
@@ -266,19 +265,19 @@ class ReputClient(WatermarkClient):
         self,
         handle: ServiceHandle,
         *,
-        is_awaited: Callable[[int], bool],
+        wake_pulls: Callable[[int], bool],
         on_dispatched: Callable[[int], None],
         on_arrivals: Callable[[Awaitable[Note]], None],
     ) -> None:
         """Begin at what is dispatched.
 
-        is_awaited: says whether a pull waits for a topic that got a message since this was asked
-            before. It is asked with how far messages may be read now.
+        wake_pulls: called with how far messages may be read now. It wakes the pulls that wait for
+            what became readable, and returns whether some are left to Reput.
         on_dispatched: called with how far the queues reach.
         on_arrivals: called, by reference, with notes of which queues have grown.
         """
         super().__init__(handle)
-        self._is_awaited, self._on_dispatched = is_awaited, on_dispatched
+        self._wake_pulls, self._on_dispatched = wake_pulls, on_dispatched
         self._on_arrivals = on_arrivals
         # `reached` is dispatched, and `wanted` is readable.
         self._has_more = False
@@ -318,7 +317,7 @@ class ReputClient(WatermarkClient):
         if self.watermarks is not None:
             self.watermarks.set(SharedWatermark.READABLE, physical_offset)
             self.recheck_later()
-        if self._is_awaited(physical_offset):
+        if self._wake_pulls(physical_offset):
             self._notify()
         elif not self._pace_timer.is_running:
             self._pace_timer.start(self.pace_seconds)
