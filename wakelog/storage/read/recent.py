@@ -126,7 +126,9 @@ class RecentEntries:
         self._forget(max(physical_offset, self._scanned))
 
     def find(self, topic: str, queue_id: int) -> RecentQueue | None:
-        """Return the entries of a queue, None if there are none."""
+        """Return the entries of a queue, None if there are none that its files lack."""
+        if self._dispatched() >= self._scanned:
+            return None
         found = self._queues.get((topic, queue_id))
         return None if found is None else RecentQueue(found[0], bytes(found[1]))
 
