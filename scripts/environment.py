@@ -28,6 +28,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
+from wakelog.compiled.build import installed_compilers
 from wakelog.compiled.source import LIBRARY_NAME, is_current
 
 PYTHON_MIN = (3, 11)
@@ -37,7 +38,6 @@ OUTPUT_LINES_MAX = 15  # of a failed installer; the whole of it stays in the log
 LINE_LENGTH_MAX = 90  # of those that are shown while it works
 PROGRESS_SECONDS = 5.0  # between two lines that say what an installer is at
 
-COMPILERS = ("cc", "gcc", "clang")
 SPARE_COMPILER = "ziglang"
 """Tests build the library in C; this is for a machine without a compiler, and has 380 MB."""
 
@@ -217,12 +217,7 @@ def _bring_up_to_date(root: Path, environment: Path, lock: Lock) -> None:
             _say(
                 f"installing what {lock.name} names with {installer.name} (about {lock.size_mb} MB)"
             )
-            packages = root / lock.name
-            if any(shutil.which(name) for name in COMPILERS):
-                packages = root / ".cache" / f"without-{SPARE_COMPILER}-{lock.name}"
-                text = without((root / lock.name).read_text(encoding="utf-8"), SPARE_COMPILER)
-                packages.write_text(text, encoding="utf-8")
-            installer.install("--require-hashes", "-r", str(packages))
+            installer.install("--require-hashes", "-r", str(_needed(root, lock)))
         installer.install("--no-deps", "--no-build-isolation", "-e", str(root))
         installer.keep_compiled()
     text = json.dumps(wanted_stamp(root, environment, lock), indent=1)
@@ -230,9 +225,16 @@ def _bring_up_to_date(root: Path, environment: Path, lock: Lock) -> None:
     _say(f"environment ready: .venv with Python {wanted['python']}")
 
 
-def without(lock_text: str, package: str) -> str:
-    """Return what a lock names but for one package."""
-    return re.sub(rf"^{package}==.*\n(?: .*\n)*", "", lock_text, flags=re.MULTILINE)
+def _needed(root: Path, lock: Lock) -> Path:
+    """Return a file with what a lock names, without the spare compiler where there is one."""
+    whole = root / lock.name
+    if lock is UP or not any(installed_compilers()):
+        return whole
+    text = whole.read_text(encoding="utf-8")
+    needed = root / ".cache" / lock.name
+    pattern = rf"^{SPARE_COMPILER}==.*\n(?: .*\n)*"
+    needed.write_text(re.sub(pattern, "", text, flags=re.MULTILINE), encoding="utf-8")
+    return needed
 
 
 def _check_space(root: Path, lock: Lock) -> None:

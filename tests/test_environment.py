@@ -130,8 +130,8 @@ def test_a_compiler_is_installed_where_there_is_none(
     monkeypatch.setattr(environment.Installer, "create", lambda *_: None)
     monkeypatch.setattr(environment.Installer, "keep_compiled", lambda _: None)
     monkeypatch.setattr(environment.Installer, "install", install)
-    found = "/usr/bin/cc" if has_compiler else None
-    monkeypatch.setattr("scripts.environment.shutil.which", lambda _: found)
+    found = [["/usr/bin/cc"]] if has_compiler else []
+    monkeypatch.setattr("scripts.environment.installed_compilers", lambda: iter(found))
     prepare_environment(root)
     assert installed == ["a==1 \\\n    --hash=x\nz==3\n" if has_compiler else lock]
 

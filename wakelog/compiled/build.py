@@ -33,11 +33,16 @@ class BuildFailed(Exception):
     """The library cannot be built here; the text gives cause and remedy."""
 
 
-def compilers() -> Iterator[list[str]]:
-    """Yield the commands of the C compilers that are there, the preferred one first."""
+def installed_compilers() -> Iterator[list[str]]:
+    """Yield the commands of the C compilers of this machine, the preferred one first."""
     if os.environ.get("CC"):
         yield shlex.split(os.environ["CC"])
     yield from ([found] for name in ("cc", "gcc", "clang") if (found := shutil.which(name)))
+
+
+def compilers() -> Iterator[list[str]]:
+    """Yield the commands of the C compilers that are there, that of `ziglang` last."""
+    yield from installed_compilers()
     if find_spec("ziglang") is not None:
         yield [sys.executable, "-m", "ziglang", "cc"]
 
