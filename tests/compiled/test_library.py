@@ -18,6 +18,7 @@ from tests.compiled.mutated_sends import MutatedSends
 from wakelog.compiled import library
 from wakelog.compiled.library import CHOICE, HOW, SWITCH, Library, choose
 from wakelog.compiled.source import LIBRARY, is_current
+from wakelog.protocol.batch import encode_batch_body
 from wakelog.protocol.compiled_run import SEND
 from wakelog.protocol.record import record_encoder
 from wakelog.protocol.send_run import STORED
@@ -115,13 +116,13 @@ def queues(*rows: int) -> "array[int]":
     return array("q", rows)
 
 
-def encode(functions: Library, **changes: Any) -> tuple[int, int, bytes]:
+def encode(functions: Library, **changes: Any) -> tuple[int, int, bytes, int]:
     arguments: dict[str, Any] = {
         "chunk": b"x" * 100,
         "sends": SEND.pack(*ROW),
         "head": ENCODER.head,
         "cluster": b"c",
-        "queues": queues(0, 0, 0, 0),
+        "queues": queues(0, 0, 0, 0, 0),
         "out": bytearray(1_000),
         "taken_count": 0,
         "physical_offset": 0,
@@ -133,21 +134,55 @@ def encode(functions: Library, **changes: Any) -> tuple[int, int, bytes]:
     return functions.encode_records(*(arguments | changes).values())
 
 
-ROW = (0, *(0, 8, 50, 7, 0), *(0, 1), *(0, 8), *(0, 0, 0), *(-1, 0))
+ROW = (0, *(0, 8, 50, 7, 0), *(0, 1), *(0, 8), *(0, 0, 0), *(-1, 0), *(0, 0))
 OUTSIDE = (
     *((index, value) for index in (2, 3) for value in (-1, 101, 2**31 - 1, -(2**31))),
     *((6, value) for value in (-1, 1, 2**31 - 1)),
     *((index, value) for index in (8, 9) for value in (-1, 101, 2**31 - 1)),
     *((13, value) for value in (-2, -(2**31), 101, 2**31 - 1)),
     *((14, value) for value in (-1, 1, 2**31 - 1)),
+    *((15, value) for value in (-1, -(2**31))),
 )
 
 
 @needs_library
 def test_a_sound_row_is_encoded(functions: Library) -> None:
-    placed, size, stored = encode(functions)
+    placed, size, stored, responses_count = encode(functions)
     assert (placed, size) == (1, 88 + 42 + 1 + 8 + 2 + len("CLUSTER\x01c"))
     assert STORED.unpack(stored) == (7, 1, 0, 0)
+    assert responses_count == 1
+
+
+@needs_library
+@pytest.mark.parametrize("batched", [1, 2, 1_024, 1_025, 2**31 - 1])
+def test_a_batch_has_the_messages_of_its_body_whatever_its_row_says(
+    functions: Library, batched: int
+) -> None:
+    batch = encode_batch_body([(5, b"one", b"a\x01b"), (6, b"", b"")])
+    row = list(ROW)
+    row[2:4], row[15] = [8, 8 + len(batch)], batched
+    table = queues(7, 0, 0, 0, 0)
+    placed, size, stored, responses_count = encode(
+        functions, chunk=b"x" * 8 + batch, sends=SEND.pack(*row), queues=table
+    )
+    sizes = [len(b"one") + len(b"a\x01b\x02"), 0]
+    offsets = [0, sizes[0] + 88 + 1 + 8 + 2 + len("CLUSTER\x01c")]
+    assert (placed, size, responses_count) == (1, 2 * offsets[1] - sizes[0], 1)
+    assert [*STORED.iter_unpack(stored)] == [(7, 1, 0, 7), (7, 1, offsets[1], -1)]
+    assert [*table] == [9, 0, 2, size, 1]
+    assert encode(functions, chunk=b"x" * 8 + batch[:-1] + b"x", sends=SEND.pack(*row))[0] == 0
+
+
+@needs_library
+def test_more_rows_than_a_run_may_have_are_refused(functions: Library) -> None:
+    batch = encode_batch_body([(0, b"", b"")] * 1_023)
+    row = list(ROW)
+    row[2:4], row[15] = [8, 8 + len(batch)], 1
+    arguments: dict[str, Any] = {"chunk": b"x" * 8 + batch, "record_bytes_max": 1 << 20}
+    arguments |= {"queues": queues(0, 0, 0, 0, 0), "out": bytearray(1 << 20)}
+    assert len(encode(functions, sends=SEND.pack(*row), **arguments)[2]) == 1_023 * STORED.size
+    with pytest.raises(ValueError, match="do not fit the sends"):
+        encode(functions, sends=SEND.pack(*row) * 2, **arguments)
 
 
 @needs_library
@@ -157,10 +192,10 @@ def test_a_row_that_points_outside_is_refused(functions: Library, index: int, va
     row[index] = value
     if index == 2 and value == 2**31 - 1:
         row[3] = value
-    table = queues(0, 0, 0, 0)
+    table = queues(0, 0, 0, 0, 0)
     with pytest.raises(ValueError, match="do not fit the sends"):
         encode(functions, sends=SEND.pack(*row), queues=table)
-    assert table == queues(0, 0, 0, 0)
+    assert table == queues(0, 0, 0, 0, 0)
 
 
 @needs_library
@@ -169,8 +204,8 @@ def test_a_row_that_points_outside_is_refused(functions: Library, index: int, va
     [
         ({"sends": b"x" * (SEND.size + 1)}, "no whole rows"),
         ({"sends": SEND.pack(*ROW) * 65}, "or too many"),
-        ({"queues": array("q", [0, 0, 0])}, "no whole rows"),
-        ({"queues": array("q", [0, 0, 0, 0] * 65)}, "or too many"),
+        ({"queues": array("q", [0] * 4)}, "no whole rows"),
+        ({"queues": array("q", [0] * 5 * 65)}, "or too many"),
         ({"queues": array("q")}, "do not fit the sends"),
         ({"taken_count": 2}, "more sends are taken"),
         ({"taken_count": -1}, "more sends are taken"),
@@ -195,7 +230,7 @@ def test_an_argument_of_another_type_is_refused(functions: Library, position: in
     names += ["physical_offset", "timestamp_ms", "room_end", "record_bytes_max", "obeys_wait"]
     with pytest.raises((TypeError, OverflowError)):
         encode(functions, **{names[position]: None})
-    read_only = {"queues": bytes(32), "out": bytes(1_000)}
+    read_only = {"queues": bytes(40), "out": bytes(1_000)}
     for name, value in read_only.items():
         with pytest.raises(BufferError):
             encode(functions, **{name: value})
@@ -203,13 +238,16 @@ def test_an_argument_of_another_type_is_refused(functions: Library, position: in
 
 @needs_library
 def test_sends_are_read_within_limits(functions: Library) -> None:
-    for numbers in ((-1, 1, 1, 1), (0, -1, 1, 1), (0, 65, 1, 1), (0, 1, -1, 1), (0, 1, 1, 1 << 31)):
+    for numbers in (
+        *((-1, 1, 1, 1, 1), (0, -1, 1, 1, 1), (0, 65, 1, 1, 1), (0, 1, -1, 1, 1)),
+        *((0, 1, 1, -1, 1), (0, 1, 1, 1, 1 << 31)),
+    ):
         with pytest.raises(ValueError, match="out of range"):
             functions.read_sends(b"", *numbers)
     with pytest.raises(OverflowError):
-        functions.read_sends(b"", 1 << 64, 1, 1, 1)
-    assert functions.read_sends(b"", 5, 16, 1, 1) == (5, b"", ())
-    with pytest.raises(ValueError, match="5 arguments"):
+        functions.read_sends(b"", 1 << 64, 1, 1, 1, 1)
+    assert functions.read_sends(b"", 5, 16, 1, 1, 1) == (5, 0, 0, 0, b"", ())
+    with pytest.raises(ValueError, match="6 arguments"):
         functions.read_sends(b"")  # type: ignore[call-arg]
 
 
@@ -217,11 +255,11 @@ def test_sends_are_read_within_limits(functions: Library) -> None:
 @pytest.mark.parametrize("template", [b"", b"\0\0\0", b"\0\0\0\0\0", b"abc"])
 def test_a_template_without_its_places_is_refused(functions: Library, template: bytes) -> None:
     with pytest.raises(ValueError, match="four places"):
-        functions.encode_responses(template, STORED.pack(1, 2, 3, 4))
+        functions.encode_responses(template, b",", STORED.pack(1, 2, 3, 4))
     with pytest.raises(ValueError, match="no whole rows"):
-        functions.encode_responses(template, b"x")
+        functions.encode_responses(template, b",", b"x")
     with pytest.raises(ValueError, match="or too many"):
-        functions.encode_responses(template, STORED.pack(1, 2, 3, 4) * 65)
+        functions.encode_responses(template, b",", STORED.pack(1, 2, 3, 4) * 1_025)
 
 
 @needs_library
@@ -232,7 +270,7 @@ def test_a_table_of_random_rows_does_no_harm(functions: Library) -> None:
         row = list(ROW)
         row[3] = size
         for _ in range(random.choice((0, 1, 2))):
-            row[random.randrange(1, 15)] = random.choice((-1, 0, 1, size - 1, size, 2**31 - 1))
+            row[random.randrange(1, 16)] = random.choice((-1, 0, 1, size - 1, size, 2**31 - 1))
         try:
             encode(functions, chunk=chunk, sends=SEND.pack(*row), out=bytearray(50_000))
         except ValueError:
@@ -246,11 +284,11 @@ def test_calls_keep_nothing(functions: Library) -> None:
 
     def call() -> None:
         for chunk in chunks:
-            functions.read_sends(chunk, 0, 16, 16_384, 8_192)
+            functions.read_sends(chunk, 0, 16, 16_384, 16_384, 8_192)
             with suppress(ValueError):
                 encode(functions, chunk=chunk, out=bytearray())
         encode(functions)
-        functions.encode_responses(b"\0\0\0\0", STORED.pack(1, 2, 3, 4))
+        functions.encode_responses(b"\0\0\0\0", b",", STORED.pack(1, 2, 3, 4))
 
     call()
     references = [sys.getrefcount(chunk) for chunk in chunks]

@@ -1,4 +1,4 @@
-/* Writes the records of plain sends one behind the other.
+/* Writes the records of plain sends one behind the other; a batch has one for each message.
 
    The layout of a record is that of wakelog/protocol/record.py; a test compares the bytes. Its
    head comes with the hosts in it. Properties are decoded, get CLUSTER, lose WAIT, and are written
@@ -58,6 +58,9 @@ struct properties {
     struct property all[NAMES_MAX];
     int count;
     int waits; /* WAIT is absent, or true */
+    uint8_t order[NAMES_MAX]; /* of those that are stored */
+    int stored_count;
+    size_t bytes; /* of the text that is stored */
 };
 
 static int is_text(struct bytes a, const char *b) {
@@ -193,26 +196,26 @@ static uint32_t table_capacity(const struct properties *found) {
     return capacity;
 }
 
-/* Put the stored names in order, and return how many bytes their text has. */
-static size_t order_properties(const struct properties *found, uint8_t *order, int *stored_count) {
+/* Put the names that are stored in order, and measure their text. */
+static void order_properties(struct properties *found, int keeps_wait) {
     uint32_t mask = table_capacity(found) - 1;
-    size_t bytes = 0;
+    uint8_t *order = found->order;
     int count = 0;
+    found->bytes = 0;
     for (int i = 0; i < found->count; i++) {
         const struct property *each = &found->all[i];
         int place = count;
-        if (is_text(each->name, "WAIT"))
+        if (!keeps_wait && is_text(each->name, "WAIT"))
             continue;
         while (place > 0 && (found->all[order[place - 1]].hash & mask) > (each->hash & mask)) {
             order[place] = order[place - 1];
             place--;
         }
         order[place] = (uint8_t)i;
-        bytes += each->name.size + 1 + each->value.size + (count > 0);
+        found->bytes += each->name.size + 1 + each->value.size + (count > 0);
         count++;
     }
-    *stored_count = count;
-    return bytes;
+    found->stored_count = count;
 }
 
 static uint8_t *put_bytes(uint8_t *out, struct bytes from) {
@@ -220,10 +223,9 @@ static uint8_t *put_bytes(uint8_t *out, struct bytes from) {
     return out + from.size;
 }
 
-static uint8_t *put_properties(uint8_t *out, const struct properties *found, const uint8_t *order,
-                               int count) {
-    for (int i = 0; i < count; i++) {
-        const struct property *each = &found->all[order[i]];
+static uint8_t *put_properties(uint8_t *out, const struct properties *found) {
+    for (int i = 0; i < found->stored_count; i++) {
+        const struct property *each = &found->all[found->order[i]];
         if (i)
             *out++ = PROPERTY_SEPARATOR;
         out = put_bytes(out, each->name);
@@ -239,24 +241,34 @@ static int is_sound(struct bytes chunk, size_t queues_count, const struct send *
     return send->queue >= 0 && (size_t)send->queue < queues_count && send->body_begin >= 0 &&
            send->body_begin <= send->end && send->end <= size && send->topic_begin >= 0 &&
            send->topic_bytes >= 0 && (int64_t)send->topic_begin + send->topic_bytes <= size &&
-           send->properties_bytes >= 0 && send->properties_begin >= -1 &&
+           send->properties_bytes >= 0 && send->batched >= 0 && send->properties_begin >= -1 &&
            (send->properties_begin >= 0
                 ? (int64_t)send->properties_begin + send->properties_bytes <= size
                 : send->properties_bytes == 0);
 }
 
-static void put_head(uint8_t *out, struct bytes head, const struct send *send,
-                     const struct queue *queue, struct log_end log, uint32_t size,
-                     struct bytes body) {
+/* What the records of one send have in common. */
+struct draft {
+    const struct send *send;
+    struct queue *queue;
+    struct bytes head, topic;
+    struct properties properties;
+    uint8_t text[PROPERTIES_READ_BYTES_MAX]; /* which the properties point to */
+};
+
+static void put_head(uint8_t *out, const struct draft *draft, int32_t flag, struct log_end log,
+                     uint32_t size, struct bytes body) {
+    struct bytes head = draft->head;
+    const struct send *send = draft->send;
     memcpy(out, head.begin, head.size);
     uint32_t host_flags = get_32(out + SYS_FLAG_AT) & HOST_FLAGS;
     size_t born = host_flags & BORN_HOST_V6 ? V6_EXTRA_BYTES : 0, hosts = head.size - HEAD_BYTES_V4;
-    uint32_t sys_flag = (uint32_t)send->sys_flag | (uint32_t)queue->sys_flag;
+    uint32_t sys_flag = (uint32_t)send->sys_flag | (uint32_t)draft->queue->sys_flag;
     put_32(out + SIZE_AT, size);
     put_32(out + CRC_AT, crc32_of(body.begin, body.size) & CRC_MASK);
     put_32(out + QUEUE_ID_AT, (uint32_t)send->queue_id);
-    put_32(out + FLAG_AT, (uint32_t)send->flag);
-    put_64(out + QUEUE_OFFSET_AT, (uint64_t)queue->next_offset);
+    put_32(out + FLAG_AT, (uint32_t)flag);
+    put_64(out + QUEUE_OFFSET_AT, (uint64_t)draft->queue->next_offset);
     put_64(out + PHYSICAL_OFFSET_AT, (uint64_t)log.physical_offset);
     put_32(out + SYS_FLAG_AT, (sys_flag & ~(uint32_t)HOST_FLAGS) | host_flags);
     put_64(out + BORN_TIMESTAMP_AT, (uint64_t)send->born_ms);
@@ -265,55 +277,144 @@ static void put_head(uint8_t *out, struct bytes head, const struct send *send,
     put_32(out + BODY_SIZE_AT_V4 + hosts, (uint32_t)body.size);
 }
 
-/* Write the record of one send at `out`. Return its size, 0 if it needs more than that, -1 if
-   there is no room in `out`. */
-static int64_t encode_record(struct bytes chunk, const struct send *send,
-                             const struct queue *queue, struct bytes head, struct bytes cluster,
-                             struct log_end log, uint8_t *out, size_t room) {
-    uint8_t text[PROPERTIES_READ_BYTES_MAX], order[NAMES_MAX];
-    struct properties found;
-    int stored_count;
+/* Understand a send. Return 0 if it needs more than that. */
+static int begin_draft(struct draft *draft, struct bytes chunk, const struct send *send,
+                       struct queue *queue, struct bytes head, struct bytes cluster,
+                       struct log_end log) {
+    struct properties *found = &draft->properties;
     ptrdiff_t text_size = 0;
-    if (queue->next_offset < 0 || queue->next_offset == INT64_MAX ||
-        send->sys_flag & TRANSACTION_MASK || send->topic_bytes > TOPIC_BYTES_MAX ||
-        (size_t)send->properties_bytes > sizeof text)
+    if (queue->next_offset < 0 || send->sys_flag & TRANSACTION_MASK ||
+        send->topic_bytes > TOPIC_BYTES_MAX || (size_t)send->properties_bytes > sizeof draft->text)
         return 0;
     if (send->properties_begin >= 0)
         text_size = decode_text(chunk.begin + send->properties_begin,
-                                (size_t)send->properties_bytes, text);
+                                (size_t)send->properties_bytes, draft->text);
     if (text_size < 0)
         return 0;
-    found.count = 0;
-    found.waits = 1;
-    if (!read_properties((struct bytes){text, (size_t)text_size}, cluster, &found) ||
-        (log.obeys_wait && !found.waits))
+    found->count = 0;
+    found->waits = 1;
+    if (!read_properties((struct bytes){draft->text, (size_t)text_size}, cluster, found) ||
+        (log.obeys_wait && !found->waits))
         return 0;
-    size_t properties_bytes = order_properties(&found, order, &stored_count);
-    if (properties_bytes > RECORD_PROPERTIES_BYTES_MAX)
+    order_properties(found, send->batched != 0);
+    draft->send = send;
+    draft->queue = queue;
+    draft->head = head;
+    draft->topic = (struct bytes){chunk.begin + send->topic_begin, (size_t)send->topic_bytes};
+    return 1;
+}
+
+/* Where the next record goes, and the row for its response. */
+struct placing {
+    struct log_end log;
+    uint8_t *out;
+    const uint8_t *out_end;
+    struct stored *rows;
+    struct stored_counts counts;
+};
+
+/* Write one record up to its properties, at `out`, which moves behind them. Return its size, 0 if it
+   is too long or has no room in the log, -1 if there is none in what Python gave. */
+static int64_t put_record(const struct draft *draft, int32_t flag, struct bytes body,
+                          size_t properties_bytes, const struct placing *to, uint8_t **out) {
+    struct log_end log = to->log;
+    size_t size = draft->head.size + body.size + 1 + draft->topic.size + 2 + properties_bytes;
+    if (properties_bytes > RECORD_PROPERTIES_BYTES_MAX || (int64_t)size > log.record_bytes_max ||
+        (int64_t)size > log.room_end - log.physical_offset || draft->queue->next_offset == INT64_MAX)
         return 0;
-    struct bytes topic = {chunk.begin + send->topic_begin, (size_t)send->topic_bytes};
-    struct bytes body = {chunk.begin + send->body_begin, (size_t)(send->end - send->body_begin)};
-    size_t size = head.size + body.size + 1 + topic.size + 2 + properties_bytes;
-    if ((int64_t)size > log.record_bytes_max || (int64_t)size > log.room_end - log.physical_offset)
-        return 0;
-    if (size > room)
+    if (size > (size_t)(to->out_end - *out) || to->counts.rows == BATCH_RECORDS_MAX)
         return -1;
-    put_head(out, head, send, queue, log, (uint32_t)size, body);
-    uint8_t *at = put_bytes(out + head.size, body);
-    *at++ = (uint8_t)topic.size;
-    at = put_bytes(at, topic);
-    *at++ = (uint8_t)(properties_bytes >> 8);
-    *at++ = (uint8_t)properties_bytes;
-    put_properties(at, &found, order, stored_count);
+    put_head(*out, draft, flag, log, (uint32_t)size, body);
+    uint8_t *at = put_bytes(*out + draft->head.size, body);
+    *at++ = (uint8_t)draft->topic.size;
+    at = put_bytes(at, draft->topic);
+    put_16(at, (uint32_t)properties_bytes);
+    *out = at + 2;
     return (int64_t)size;
+}
+
+/* Go on behind a record whose properties end at `out`. */
+static void advance(struct placing *to, struct draft *draft, uint8_t *out, int64_t size,
+                    int is_first) {
+    const struct send *send = draft->send;
+    to->rows[to->counts.rows++] =
+        (struct stored){send->opaque, send->queue_id, to->log.physical_offset,
+                        is_first ? draft->queue->next_offset : -1};
+    draft->queue->next_offset++;
+    to->log.physical_offset += size;
+    to->out = out;
+}
+
+static int64_t place_message(struct draft *draft, struct bytes body, struct placing *to) {
+    size_t properties = draft->properties.bytes;
+    uint8_t *at = to->out;
+    int64_t size = put_record(draft, draft->send->flag, body, properties, to, &at);
+    if (size > 0)
+        advance(to, draft, put_properties(at, &draft->properties), size, 1);
+    return size;
+}
+
+/* Place the messages of a batch; their records together may be as long as one. */
+static int64_t place_batch(struct draft *draft, struct bytes body, struct placing *to) {
+    const uint8_t *block = NULL; /* the properties that all messages get, as they were written */
+    size_t block_bytes = draft->properties.bytes;
+    int64_t begin = to->log.physical_offset;
+    struct part part;
+    while (body.size) {
+        if (!take_part(&body, &part))
+            return 0;
+        size_t inner = part.properties.size;
+        int has_separator =
+            inner && block_bytes && part.properties.begin[inner - 1] != PROPERTY_SEPARATOR;
+        uint8_t *at = to->out;
+        int64_t size = put_record(draft, part.flag, part.body,
+                                  inner + (size_t)has_separator + block_bytes, to, &at);
+        if (size <= 0)
+            return size;
+        at = put_bytes(at, part.properties);
+        if (has_separator)
+            *at++ = PROPERTY_SEPARATOR;
+        uint8_t *end = block ? put_bytes(at, (struct bytes){block, block_bytes})
+                             : put_properties(at, &draft->properties);
+        advance(to, draft, end, size, !block);
+        block = at;
+        to->log.record_bytes_max -= size;
+    }
+    return to->log.physical_offset - begin;
+}
+
+/* Place a send, whole or not at all. Return the size of its records, 0 if it needs more than that,
+   -1 if what Python gave does not fit together. */
+static int64_t place(struct draft *draft, struct bytes body, struct placing *to) {
+    struct placing after = *to;
+    const struct send *send = draft->send;
+    struct queue *queue = draft->queue;
+    int64_t next_offset = queue->next_offset;
+    int64_t size = send->batched ? place_batch(draft, body, &after)
+                                 : place_message(draft, body, &after);
+    if (size <= 0) {
+        queue->next_offset = next_offset;
+        return size;
+    }
+    queue->count += queue->next_offset - next_offset;
+    queue->bytes += size;
+    queue->sends++;
+    after.log.record_bytes_max = to->log.record_bytes_max;
+    if (send->command_flag & ONEWAY_FLAG)
+        after.counts = to->counts;
+    else
+        after.counts.responses++;
+    *to = after;
+    return size;
 }
 
 int encode_records(struct bytes chunk, const struct send *sends, int sends_count,
                    struct queue *queues, size_t queues_count, struct bytes head,
                    struct bytes cluster, struct log_end log, uint8_t *out, size_t out_size,
-                   size_t *out_used, struct stored *stored, int *stored_count) {
-    size_t used = 0;
-    int responses = 0, count = 0;
+                   size_t *out_used, struct stored *stored, struct stored_counts *counts) {
+    struct placing to = {log, out, out + out_size, stored, {0, 0}};
+    struct draft draft;
+    int count = 0;
     if (log.physical_offset < 0 || head.size < HEAD_BYTES_V4)
         return -1;
     uint32_t host_flags = get_32(head.begin + SYS_FLAG_AT);
@@ -324,23 +425,17 @@ int encode_records(struct bytes chunk, const struct send *sends, int sends_count
         const struct send *send = &sends[count];
         if (!is_sound(chunk, queues_count, send))
             return -1;
-        struct queue *queue = &queues[send->queue];
-        int64_t size =
-            encode_record(chunk, send, queue, head, cluster, log, out + used, out_size - used);
+        if (!begin_draft(&draft, chunk, send, &queues[send->queue], head, cluster, log))
+            break;
+        struct bytes body = {chunk.begin + send->body_begin,
+                             (size_t)(send->end - send->body_begin)};
+        int64_t size = place(&draft, body, &to);
         if (size < 0)
             return -1;
         if (size == 0)
             break;
-        if (!(send->command_flag & ONEWAY_FLAG))
-            stored[responses++] = (struct stored){send->opaque, send->queue_id,
-                                                  log.physical_offset, queue->next_offset};
-        log.physical_offset += size;
-        queue->next_offset++;
-        queue->count++;
-        queue->bytes += size;
-        used += (size_t)size;
     }
-    *out_used = used;
-    *stored_count = responses;
+    *out_used = (size_t)(to.out - out);
+    *counts = to.counts;
     return count;
 }

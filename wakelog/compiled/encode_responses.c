@@ -60,23 +60,36 @@ static int split(struct bytes template, struct bytes parts[PLACES + 1]) {
     return memchr(at, 0, (size_t)(end - at)) == NULL;
 }
 
-size_t encode_responses(struct bytes template, const struct stored *stored, size_t stored_count,
-                        uint8_t *out) {
+/* Return how many rows one response has: of a batch it is one for each message. */
+static size_t rows_of(const struct stored *stored, size_t left) {
+    size_t count = 1;
+    while (count < left && stored[count].queue_offset < 0)
+        count++;
+    return count;
+}
+
+size_t encode_responses(struct bytes template, struct bytes joint, const struct stored *stored,
+                        size_t stored_count, uint8_t *out) {
     struct bytes parts[PLACES + 1];
     size_t total = 0;
     if (template.size == 0 || !split(template, parts))
         return 0;
-    for (size_t i = 0; i < stored_count; i++) {
+    for (size_t i = 0, ids; i < stored_count; i += ids) {
         const struct stored *each = &stored[i];
-        size_t header = template.size - PLACES + HEX_DIGITS + number_bytes(each->queue_id) +
-                        number_bytes(each->queue_offset) + number_bytes(each->opaque);
+        ids = rows_of(each, stored_count - i);
+        size_t header = template.size - PLACES + ids * (HEX_DIGITS + joint.size) - joint.size +
+                        number_bytes(each->queue_id) + number_bytes(each->queue_offset) +
+                        number_bytes(each->opaque);
         total += FRAME_HEAD_BYTES + header;
         if (!out)
             continue;
         put_32(out, (uint32_t)(header + 4));
         put_32(out + 4, (uint32_t)header);
         out = put_bytes(out + FRAME_HEAD_BYTES, parts[0]);
-        out = put_bytes(put_hex(out, (uint64_t)each->physical_offset), parts[1]);
+        out = put_hex(out, (uint64_t)each->physical_offset);
+        for (size_t id = 1; id < ids; id++)
+            out = put_hex(put_bytes(out, joint), (uint64_t)each[id].physical_offset);
+        out = put_bytes(out, parts[1]);
         out = put_bytes(put_number(out, each->queue_id), parts[2]);
         out = put_bytes(put_number(out, each->queue_offset), parts[3]);
         out = put_bytes(put_number(out, each->opaque), parts[4]);

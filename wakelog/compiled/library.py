@@ -30,12 +30,15 @@ class Library(Protocol):
         begin: int,
         messages_max: int,
         frame_bytes_max: int,
+        batch_frame_bytes_max: int,
         header_bytes_max: int,
         /,
-    ) -> tuple[int, bytes, tuple[tuple[str, int], ...]]:
-        """Read successive plain sends.
+    ) -> tuple[int, int, int, int, bytes, tuple[tuple[str, int], ...]]:
+        """Read successive plain sends of one code.
 
-        Returns: where they end, a row for each (`compiled_run.SEND`), and their distinct queues.
+        Returns: where they end; their code; how many messages they have, with those of batches; how
+            long their records are at most, but for the property CLUSTER; a row for each send
+            (`compiled_run.SEND`); their distinct queues.
         """
         ...
 
@@ -54,15 +57,19 @@ class Library(Protocol):
         record_bytes_max: int,
         obeys_wait: bool,
         /,
-    ) -> tuple[int, int, bytes]:
+    ) -> tuple[int, int, bytes, int]:
         """Write the records of sends into `out`, up to one that needs more than that.
 
-        Returns: how many, how many bytes, and a row for each that wants a response (`STORED`).
+        Returns: how many sends, how many bytes, a row for each message whose send wants a response
+        (`STORED`), and how many do.
         """
         ...
 
-    def encode_responses(self, template: bytes, stored: bytes, /) -> bytes:
-        """Return responses as frames. template: the header with a NUL at each of its places."""
+    def encode_responses(self, template: bytes, joint: bytes, stored: bytes, /) -> bytes:
+        """Return responses as frames.
+
+        template: the header with a NUL at each of its places. joint: what is between two ids.
+        """
         ...
 
     def crc32(self, data: Buffer, /) -> int:

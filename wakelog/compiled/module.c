@@ -103,29 +103,31 @@ static PyObject *queues_of(struct bytes chunk, const struct send *sends, const i
 static PyObject *py_read_sends(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     struct views views = {.count = 0};
     struct bytes chunk;
-    struct send sends[RUN_MESSAGES_MAX];
-    int32_t first[RUN_MESSAGES_MAX];
-    int64_t numbers[4]; /* begin, messages_max, frame_bytes_max, header_bytes_max */
-    int queues_count = 0, sends_count;
+    struct run run;
+    int64_t numbers[5]; /* begin, then the four limits */
     (void)self;
-    if (count != 5)
-        return refuse(&views, "read_sends takes 5 arguments");
-    if (!numbers_from(args + 1, 4, numbers) || !bytes_from(&views, args[0], &chunk))
+    if (count != 6)
+        return refuse(&views, "read_sends takes 6 arguments");
+    if (!numbers_from(args + 1, 5, numbers) || !bytes_from(&views, args[0], &chunk))
         return NULL;
-    if (numbers[0] < 0 || numbers[1] < 0 || numbers[1] > RUN_MESSAGES_MAX || numbers[2] < 0 ||
-        numbers[2] > INT32_MAX || numbers[3] < 0 || numbers[3] > INT32_MAX)
-        return refuse(&views, "a position or a limit is out of range");
-    sends_count = read_sends(chunk, (size_t)numbers[0], (int)numbers[1], (size_t)numbers[2],
-                             (size_t)numbers[3], sends, first, &queues_count);
-    int64_t end = sends_count ? sends[sends_count - 1].end : numbers[0];
+    for (int i = 0; i < 5; i++)
+        if (numbers[i] < 0 || numbers[i] > (i == 1 ? RUN_MESSAGES_MAX : INT32_MAX))
+            return refuse(&views, "a position or a limit is out of range");
+    struct read_limits limits = {(int)numbers[1], (size_t)numbers[2], (size_t)numbers[3],
+                                 (size_t)numbers[4]};
+    read_sends(chunk, (size_t)numbers[0], limits, &run);
+    int64_t end = run.sends_count ? run.sends[run.sends_count - 1].end : numbers[0];
     PyObject *found[] = {
         PyLong_FromLongLong(end),
-        PyBytes_FromStringAndSize((const char *)sends,
-                                  (Py_ssize_t)sizeof(struct send) * sends_count),
-        queues_of(chunk, sends, first, queues_count),
+        PyLong_FromLongLong(run.code),
+        PyLong_FromLongLong(run.records),
+        PyLong_FromLongLong(run.record_bytes),
+        PyBytes_FromStringAndSize((const char *)run.sends,
+                                  (Py_ssize_t)sizeof(struct send) * run.sends_count),
+        queues_of(chunk, run.sends, run.first, run.queues_count),
     };
     release(&views);
-    return tuple_of(3, found);
+    return tuple_of(6, found);
 }
 
 static PyObject *py_encode_records(PyObject *self, PyObject *const *args, Py_ssize_t count) {
@@ -133,11 +135,11 @@ static PyObject *py_encode_records(PyObject *self, PyObject *const *args, Py_ssi
     struct bytes chunk, table, head, cluster;
     struct send sends[RUN_MESSAGES_MAX];
     struct queue queues[RUN_MESSAGES_MAX];
-    struct stored stored[RUN_MESSAGES_MAX];
+    struct stored stored[BATCH_RECORDS_MAX];
+    struct stored_counts counts = {0, 0};
     int64_t numbers[6]; /* taken, physical_offset, timestamp_ms, room_end, bytes_max, obeys_wait */
     const Py_buffer *out, *queues_view;
     size_t used = 0;
-    int stored_count = 0;
     (void)self;
     if (count != 12)
         return refuse(&views, "encode_records takes 12 arguments");
@@ -162,7 +164,7 @@ static PyObject *py_encode_records(PyObject *self, PyObject *const *args, Py_ssi
     struct log_end log = {numbers[1], numbers[2], numbers[3], numbers[4], numbers[5] != 0};
     int placed = encode_records(chunk, sends + numbers[0], (int)(sends_count - (size_t)numbers[0]),
                                 queues, queues_size / sizeof(struct queue), head, cluster, log,
-                                out->buf, (size_t)out->len, &used, stored, &stored_count);
+                                out->buf, (size_t)out->len, &used, stored, &counts);
     if (placed < 0)
         return refuse(&views, "the tables, the head or the room do not fit the sends");
     if (queues_size)
@@ -172,19 +174,21 @@ static PyObject *py_encode_records(PyObject *self, PyObject *const *args, Py_ssi
         PyLong_FromLongLong(placed),
         PyLong_FromLongLong((long long)used),
         PyBytes_FromStringAndSize((const char *)stored,
-                                  (Py_ssize_t)sizeof(struct stored) * stored_count),
+                                  (Py_ssize_t)sizeof(struct stored) * counts.rows),
+        PyLong_FromLongLong(counts.responses),
     };
-    return tuple_of(3, found);
+    return tuple_of(4, found);
 }
 
 static PyObject *py_encode_responses(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     struct views views = {.count = 0};
-    struct bytes template, table;
-    struct stored stored[RUN_MESSAGES_MAX];
+    struct bytes template, joint, table;
+    struct stored stored[BATCH_RECORDS_MAX];
     (void)self;
-    if (count != 2)
-        return refuse(&views, "encode_responses takes 2 arguments");
-    if (!bytes_from(&views, args[0], &template) || !bytes_from(&views, args[1], &table)) {
+    if (count != 3)
+        return refuse(&views, "encode_responses takes 3 arguments");
+    if (!bytes_from(&views, args[0], &template) || !bytes_from(&views, args[1], &joint) ||
+        !bytes_from(&views, args[2], &table)) {
         release(&views);
         return NULL;
     }
@@ -192,12 +196,13 @@ static PyObject *py_encode_responses(PyObject *self, PyObject *const *args, Py_s
     if (table.size > sizeof stored || table.size % sizeof(struct stored))
         return refuse(&views, "the table has no whole rows, or too many");
     memcpy(stored, table.begin, table.size);
-    size_t size = encode_responses(template, stored, stored_count, NULL);
+    size_t size = encode_responses(template, joint, stored, stored_count, NULL);
     if (!size && stored_count)
         return refuse(&views, "the template has not its four places");
     PyObject *frames = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size);
     if (frames && size)
-        encode_responses(template, stored, stored_count, (uint8_t *)PyBytes_AsString(frames));
+        encode_responses(template, joint, stored, stored_count,
+                         (uint8_t *)PyBytes_AsString(frames));
     release(&views);
     return frames;
 }

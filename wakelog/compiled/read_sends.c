@@ -1,4 +1,5 @@
-/* Reads the frames of plain sends: code 310, a JSON header of known names, one message.
+/* Reads the frames of plain sends: code 310 or 320, a JSON header of known names, one message or
+   a batch of whole messages.
 
    It takes a part of what msgspec takes, and finds the same values there. Whatever is not clear is
    no plain send: white space, a name that comes twice, a number that is written in an unusual way,
@@ -6,7 +7,8 @@
 
 #include "runs.h"
 
-static const char PREFIX[] = "{\"code\":310,";
+static const char PREFIX[] = "{\"code\":";
+enum { SEND_MESSAGE_V2 = 310, SEND_BATCH_MESSAGE = 320 };
 #define FRAME_HEAD_BYTES 8
 #define RESPONSE_FLAG 1
 
@@ -188,7 +190,7 @@ static int take_field(struct cursor *c, uint8_t letter, struct send *send, struc
     case 'l':
         return take_optional_32(c, &number);
     case 'm':
-        return take_boolean(c, &is_true) && !is_true;
+        return take_boolean(c, &send->batched);
     default:
         return 0;
     }
@@ -257,11 +259,20 @@ static int take_value(struct cursor *c, int name, struct send *send, struct text
     }
 }
 
-static int read_header(struct cursor *c, struct send *send, struct text *topic,
+/* Take the code of a send; a run has one. Return 0 for another. */
+static int take_code(struct cursor *c, int *code) {
+    int found = TAKE_WORD(c, "310,") ? SEND_MESSAGE_V2
+                : TAKE_WORD(c, "320,") ? SEND_BATCH_MESSAGE : 0;
+    if (!*code)
+        *code = found;
+    return found && found == *code;
+}
+
+static int read_header(struct cursor *c, int *code, struct send *send, struct text *topic,
                        struct text *properties) {
     uint32_t seen = 0;
     int name = -1;
-    if (!TAKE_WORD(c, PREFIX))
+    if (!TAKE_WORD(c, PREFIX) || !take_code(c, code))
         return 0;
     do {
         name = take_name(c, name);
@@ -274,23 +285,65 @@ static int read_header(struct cursor *c, struct send *send, struct text *topic,
     return take(c, '}') && c->at == c->end && seen >> EXT_FIELDS & 1;
 }
 
-static int read_send(struct bytes chunk, size_t begin, size_t frame_bytes_max,
-                     size_t header_bytes_max, struct send *send) {
+int take_part(struct bytes *left, struct part *part) {
+    enum { FLAG_AT = 12, BODY_SIZE_AT = 16, HEAD_BYTES = 20, SIZE_BYTES = 2 };
+    if (left->size < HEAD_BYTES + SIZE_BYTES)
+        return 0;
+    const uint8_t *at = left->begin;
+    size_t rest = left->size - HEAD_BYTES - SIZE_BYTES, body = get_32(at + BODY_SIZE_AT);
+    if (body > rest)
+        return 0;
+    const uint8_t *behind = at + HEAD_BYTES + body;
+    size_t properties = (size_t)behind[0] << 8 | behind[1];
+    if (properties > INT16_MAX || properties > rest - body)
+        return 0;
+    part->flag = (int32_t)get_32(at + FLAG_AT);
+    part->body = (struct bytes){at + HEAD_BYTES, body};
+    part->properties = (struct bytes){behind + SIZE_BYTES, properties};
+    left->begin = behind + SIZE_BYTES + properties;
+    left->size = rest - body - properties;
+    return 1;
+}
+
+/* Return how many messages a batch has, 0 if there are too many or what is left over is none. */
+static int count_parts(struct bytes body) {
+    struct part part;
+    int count = 0;
+    while (body.size)
+        if (count == BATCH_RECORDS_MAX || !take_part(&body, &part))
+            return 0;
+        else
+            count++;
+    return count;
+}
+
+static int read_send(struct bytes chunk, size_t begin, struct read_limits limits, int *code,
+                     struct send *send) {
     size_t left = chunk.size - begin;
     if (left < FRAME_HEAD_BYTES)
         return 0;
     const uint8_t *frame = chunk.begin + begin;
     size_t frame_bytes = (size_t)get_32(frame) + 4;
     size_t header_bytes = get_32(frame + 4); /* JSON has 0 in the highest byte */
-    if (frame_bytes > left || frame_bytes > frame_bytes_max || frame_bytes < FRAME_HEAD_BYTES)
+    if (frame_bytes > left || frame_bytes > limits.batch_frame_bytes_max ||
+        frame_bytes < FRAME_HEAD_BYTES)
         return 0;
-    if (header_bytes > header_bytes_max || header_bytes > frame_bytes - FRAME_HEAD_BYTES)
+    if (header_bytes > limits.header_bytes_max || header_bytes > frame_bytes - FRAME_HEAD_BYTES)
         return 0;
     struct text topic = {0}, properties = {0};
-    struct cursor c = {frame + FRAME_HEAD_BYTES, frame + FRAME_HEAD_BYTES + header_bytes};
+    const uint8_t *body = frame + FRAME_HEAD_BYTES + header_bytes;
+    struct cursor c = {frame + FRAME_HEAD_BYTES, body};
     *send = (struct send){0};
-    if (!read_header(&c, send, &topic, &properties) || send->command_flag & RESPONSE_FLAG)
+    if (!read_header(&c, code, send, &topic, &properties) || send->command_flag & RESPONSE_FLAG)
         return 0;
+    if (!send->batched) {
+        if (frame_bytes > limits.frame_bytes_max)
+            return 0;
+    } else {
+        send->batched = count_parts((struct bytes){body, (size_t)(frame + frame_bytes - body)});
+        if (!send->batched)
+            return 0;
+    }
     send->header_begin = (int32_t)(begin + FRAME_HEAD_BYTES);
     send->body_begin = (int32_t)(begin + FRAME_HEAD_BYTES + header_bytes);
     send->end = (int32_t)(begin + frame_bytes);
@@ -307,24 +360,29 @@ static int has_queue(struct bytes chunk, const struct send *a, const struct send
                   (size_t)a->topic_bytes) == 0;
 }
 
-int read_sends(struct bytes chunk, size_t begin, int sends_max, size_t frame_bytes_max,
-               size_t header_bytes_max, struct send *sends, int32_t *first, int *queues_count) {
-    int count = 0, queues = 0;
+void read_sends(struct bytes chunk, size_t begin, struct read_limits limits, struct run *run) {
+    run->sends_count = run->queues_count = run->code = 0;
+    run->records = run->record_bytes = 0;
     if (chunk.size > INT32_MAX || begin > chunk.size)
-        return 0;
-    while (count < sends_max) {
-        struct send *send = &sends[count];
-        if (!read_send(chunk, begin, frame_bytes_max, header_bytes_max, send))
+        return;
+    while (run->sends_count < limits.sends_max) {
+        struct send *send = &run->sends[run->sends_count];
+        if (!read_send(chunk, begin, limits, &run->code, send))
+            break;
+        int records = send->batched ? send->batched : 1;
+        if (run->records && run->records + records > RUN_RECORDS_MAX)
             break;
         int queue = 0;
-        while (queue < queues && !has_queue(chunk, &sends[first[queue]], send))
+        while (queue < run->queues_count && !has_queue(chunk, &run->sends[run->first[queue]], send))
             queue++;
-        if (queue == queues)
-            first[queues++] = count;
+        if (queue == run->queues_count)
+            run->first[run->queues_count++] = run->sends_count;
         send->queue = queue;
         begin = (size_t)send->end;
-        count++;
+        run->records += records;
+        run->record_bytes +=
+            send->end - send->body_begin +
+            (int64_t)records * (RECORD_BYTES_ADDED_MAX + send->topic_bytes + send->properties_bytes);
+        run->sends_count++;
     }
-    *queues_count = queues;
-    return count;
 }

@@ -13,8 +13,15 @@
 #define RUN_MESSAGES_MAX 64
 /* A caller may ask for less. */
 
+#define RUN_RECORDS_MAX 256
+#define BATCH_RECORDS_MAX 1024
+/* Of all batches and single messages of a run, and of a batch that is a run by itself. */
+
 #define PROPERTIES_READ_BYTES_MAX 8192
 /* Of the JSON text of a message's properties; a longer one is for Python. */
+
+#define RECORD_BYTES_ADDED_MAX 116
+/* Of a record, beside body, topic, properties and cluster: with two v6 hosts, and a separator. */
 
 #define NAMES_MAX 32
 /* Of the properties of a message, CLUSTER among them. */
@@ -29,20 +36,25 @@ struct send {
     int32_t topic_begin, topic_bytes;
     int32_t sys_flag, flag, reconsume_times;
     int32_t properties_begin, properties_bytes; /* between its quotes, as JSON; -1 without any */
+    int32_t batched; /* how many messages its body has as a batch; 0 if it is one message */
+    int32_t filling;
 };
 
 /* One distinct queue of a run: send_run.py has the columns. */
 struct queue {
     int64_t next_offset; /* negative: its messages are not for a run */
     int64_t sys_flag;    /* what each of its messages gets */
-    int64_t count;       /* out: messages placed */
+    int64_t count;       /* out: messages placed, each of a batch counted */
     int64_t bytes;       /* out: of their records */
+    int64_t sends;       /* out: placed, a batch is one */
 };
 
-/* One placed message that wants a response: run_responses.py unpacks it too. */
+/* One placed message that wants a response: run_responses.py unpacks it too. A batch has a row for
+   each message, and one response. */
 struct stored {
     int32_t opaque, queue_id;
-    int64_t physical_offset, queue_offset;
+    int64_t physical_offset;
+    int64_t queue_offset; /* -1: a further message of the batch above */
 };
 
 struct bytes {
@@ -57,22 +69,48 @@ struct log_end {
     int obeys_wait; /* a message that does not wait is not for this run */
 };
 
-/* Read successive plain sends from `begin` on. Return how many there are, at most `sends_max`,
-   which is at most RUN_MESSAGES_MAX. The topics of queue[i] begin at that of sends[first[i]]. */
-int read_sends(struct bytes chunk, size_t begin, int sends_max, size_t frame_bytes_max,
-               size_t header_bytes_max, struct send *sends, int32_t *first, int *queues_count);
+struct read_limits {
+    int sends_max; /* at most RUN_MESSAGES_MAX */
+    size_t frame_bytes_max, batch_frame_bytes_max, header_bytes_max;
+};
+
+/* What a run is as a whole. */
+struct run {
+    int sends_count, queues_count;
+    int code;             /* of all its frames */
+    int64_t records;      /* messages, each of a batch counted */
+    int64_t record_bytes; /* what their records take at most, without the cluster's property */
+    struct send sends[RUN_MESSAGES_MAX];
+    int32_t first[RUN_MESSAGES_MAX]; /* the send that has queue i first */
+};
+
+/* Read successive plain sends of one code from `begin` on. */
+void read_sends(struct bytes chunk, size_t begin, struct read_limits limits, struct run *run);
+
+/* One message of a batch. */
+struct part {
+    int32_t flag;
+    struct bytes body, properties;
+};
+
+/* Take the first message of what is left of a batch. Return 0 if it is none. */
+int take_part(struct bytes *left, struct part *part);
+
+struct stored_counts {
+    int rows, responses;
+};
 
 /* Encode records from sends[0] on, up to one that needs more than that. Return how many, or -1 if
-   what Python gave does not fit together. */
+   what Python gave does not fit together. There is room for BATCH_RECORDS_MAX rows. */
 int encode_records(struct bytes chunk, const struct send *sends, int sends_count,
                    struct queue *queues, size_t queues_count, struct bytes head,
                    struct bytes cluster, struct log_end log, uint8_t *out, size_t out_size,
-                   size_t *out_used, struct stored *stored, int *stored_count);
+                   size_t *out_used, struct stored *stored, struct stored_counts *counts);
 
 /* Return how many bytes the responses take, and write them if `out` is not NULL. Return 0 if the
-   template has not its four places. */
-size_t encode_responses(struct bytes template, const struct stored *stored, size_t stored_count,
-                        uint8_t *out);
+   template has not its four places. joint: what is between two ids of a batch. */
+size_t encode_responses(struct bytes template, struct bytes joint, const struct stored *stored,
+                        size_t stored_count, uint8_t *out);
 
 uint32_t crc32_of(const uint8_t *data, size_t size);
 void make_crc_tables(void);
@@ -87,6 +125,11 @@ static inline void put_32(uint8_t *at, uint32_t value) {
 static inline void put_64(uint8_t *at, uint64_t value) {
     put_32(at, (uint32_t)(value >> 32));
     put_32(at + 4, (uint32_t)value);
+}
+
+static inline void put_16(uint8_t *at, uint32_t value) {
+    at[0] = (uint8_t)(value >> 8);
+    at[1] = (uint8_t)value;
 }
 
 static inline uint32_t get_32(const uint8_t *at) {

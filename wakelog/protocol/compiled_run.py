@@ -1,4 +1,4 @@
-"""CompiledRun: the twin in C of a run of sends; a row of numbers stands for each message.
+"""CompiledRun: the twin in C of a run of sends; a row of numbers stands for each send.
 
 It reads less than `plain_run`: a header with white space, a name that comes twice, a number that is
 written in an unusual way, a surrogate. Such a send is a command. A property with a name that is not
@@ -10,8 +10,8 @@ from typing import Final
 
 from wakelog.compiled.library import CHOICE, Library
 from wakelog.protocol.properties import CLUSTER
-from wakelog.protocol.record import HEAD_BYTES_MAX, TAIL_BYTES_MIN
 from wakelog.protocol.send_run import (
+    BATCH_FRAME_BYTES_MAX,
     RUN_FRAME_BYTES_MAX,
     RUN_HEADER_BYTES_MAX,
     RUN_MESSAGES_MAX,
@@ -22,41 +22,44 @@ from wakelog.protocol.send_run import (
     SendRun,
 )
 
-SEND: Final = struct.Struct("=q14i")
-"""Of a message: its born time; where its header and its body begin, and where that ends; opaque and
+SEND: Final = struct.Struct("=q16i")
+"""Of a send: its born time; where its header and its body begin, and where that ends; opaque and
 flag of the command; then what only the library reads."""
 
-_ADDED_BYTES_MAX: Final = HEAD_BYTES_MAX + TAIL_BYTES_MIN + len(CLUSTER) + 2
-"""What a record has beside what its frame has, and beside the cluster's name."""
+_CLUSTER_BYTES: Final = len(CLUSTER) + 2
+"""Of the property in a record, beside the cluster's name."""
 
 _library: Library | None = CHOICE.library
 
 
 class CompiledRun(SendRun, kw_only=True, gc=False):
-    """A run with a row of SEND for each message.
+    """A run with a row of SEND for each send.
 
-    frames_bytes: of all its frames.
+    records_count: messages, those of batches as well. records_bytes: at most of their records, but
+    for the property CLUSTER.
     """
 
     rows: bytes
-    frames_bytes: int
+    records_count: int
+    records_bytes: int
 
     def head_of(self, index: int) -> tuple[int, int]:
-        """Return opaque and flag of a message."""
+        """Return opaque and flag of a send."""
         _, _, _, _, opaque, flag, *_ = SEND.unpack_from(self.rows, index * SEND.size)
         return opaque, flag
 
     def place_of(self, index: int) -> tuple[int, int, int]:
-        """Return where a message's header and body begin in the chunk, and where the body ends."""
+        """Return where a send's header and body begin in the chunk, and where the body ends."""
         _, header_begin, body_begin, end, *_ = SEND.unpack_from(self.rows, index * SEND.size)
         return header_begin, body_begin, end
 
     def place(self, queues: RunQueues, rules: RunRules, room: LogRoom) -> PlacedRun:
-        """Encode the records of the next messages, up to one that needs more than that."""
+        """Encode the records of the next sends, up to one that needs more than that."""
         assert _library is not None
         cluster = rules.cluster_name.encode()
-        records = bytearray(self.frames_bytes + self.count * (_ADDED_BYTES_MAX + len(cluster)))
-        count, size, stored = _library.encode_records(
+        cluster_bytes = self.records_count * (_CLUSTER_BYTES + len(cluster))
+        records = bytearray(self.records_bytes + cluster_bytes)
+        count, size, stored, responses_count = _library.encode_records(
             self.chunk,
             self.rows,
             rules.encoder.head,
@@ -67,7 +70,7 @@ class CompiledRun(SendRun, kw_only=True, gc=False):
             *room,
             rules.obeys_wait,
         )
-        return PlacedRun(count, memoryview(records)[:size], stored)
+        return PlacedRun(count, memoryview(records)[:size], stored, responses_count)
 
 
 def read_run(
@@ -75,16 +78,23 @@ def read_run(
 ) -> tuple[CompiledRun, int] | None:
     """Read the plain sends from `begin` on; return them and where they end, None for none."""
     assert _library is not None
-    end, rows, queues = _library.read_sends(
-        chunk, begin, messages_max, RUN_FRAME_BYTES_MAX, RUN_HEADER_BYTES_MAX
+    end, code, records_count, records_bytes, rows, queues = _library.read_sends(
+        chunk,
+        begin,
+        messages_max,
+        RUN_FRAME_BYTES_MAX,
+        BATCH_FRAME_BYTES_MAX,
+        RUN_HEADER_BYTES_MAX,
     )
     if not rows:
         return None
     run = CompiledRun(
+        code,
         chunk=chunk,
         queues=queues,
         count=len(rows) // SEND.size,
         rows=rows,
-        frames_bytes=end - begin,
+        records_count=records_count,
+        records_bytes=records_bytes,
     )
     return run, end

@@ -24,16 +24,12 @@ class RunResponses(RemotingCommand, kw_only=True, gc=False):
 
     ext_fields: what all of them carry. Without any they carry nothing of their own, either.
     id_begin: what all message ids begin with; the physical offset follows.
-    stored: a row of STORED for each.
+    stored: rows of STORED. count: how many responses they are.
     """
 
     id_begin: str
     stored: bytes
-
-    @property
-    def count(self) -> int:
-        """How many responses there are."""
-        return len(self.stored) // STORED.size
+    count: int
 
     def commands(self) -> list[RemotingCommand]:
         """Return each response as a command."""
@@ -45,12 +41,12 @@ class RunResponses(RemotingCommand, kw_only=True, gc=False):
                 self.ext_fields
                 and {
                     **self.ext_fields,
-                    "msgId": f"{self.id_begin}{physical_offset:016X}",
+                    "msgId": ",".join(f"{self.id_begin}{offset:016X}" for offset in offsets),
                     "queueId": str(queue_id),
                     "queueOffset": str(queue_offset),
                 },
             )
-            for opaque, queue_id, physical_offset, queue_offset in STORED.iter_unpack(self.stored)
+            for opaque, queue_id, queue_offset, offsets in _by_response(self.stored)
         ]
 
     def encode(self) -> bytes:
@@ -58,19 +54,32 @@ class RunResponses(RemotingCommand, kw_only=True, gc=False):
         if self.remark is not None or not self.ext_fields:
             return b"".join(map(encode_frame, self.commands()))
         template = _template(self.code, self.id_begin, tuple(self.ext_fields.items()))
+        joint = f",{self.id_begin}".encode()
         if _library is not None:
-            return _library.encode_responses(template, self.stored)
-        return encode_responses(template, self.stored)
+            return _library.encode_responses(template, joint, self.stored)
+        return encode_responses(template, joint, self.stored)
 
 
-def encode_responses(template: bytes, stored: bytes) -> bytes:
+def encode_responses(template: bytes, joint: bytes, stored: bytes) -> bytes:
     """Return responses as frames: the twin in Python of `Library.encode_responses`."""
-    form = template.replace(b"%", b"%%").replace(b"\0", b"%016X", 1).replace(b"\0", b"%d")
+    form = template.replace(b"%", b"%%").replace(b"\0", b"%b", 1).replace(b"\0", b"%d")
     parts: list[bytes] = []
-    for opaque, queue_id, physical_offset, queue_offset in STORED.iter_unpack(stored):
-        header = form % (physical_offset, queue_id, queue_offset, opaque)
+    for opaque, queue_id, queue_offset, offsets in _by_response(stored):
+        ids = joint.join([b"%016X" % offset for offset in offsets])
+        header = form % (ids, queue_id, queue_offset, opaque)
         parts += (_PREFIX.pack(len(header) + 4, len(header)), header)
     return b"".join(parts)
+
+
+def _by_response(stored: bytes) -> list[tuple[int, int, int, list[int]]]:
+    """Return opaque, queue id, queue offset and the physical offsets of each response."""
+    found: list[tuple[int, int, int, list[int]]] = []
+    for opaque, queue_id, physical_offset, queue_offset in STORED.iter_unpack(stored):
+        if queue_offset < 0:  # a further message of a batch
+            found[-1][3].append(physical_offset)
+        else:
+            found.append((opaque, queue_id, queue_offset, [physical_offset]))
+    return found
 
 
 @lru_cache(maxsize=16)

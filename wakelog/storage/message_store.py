@@ -173,13 +173,13 @@ class MessageStore:
     def put_run(
         self, run: SendRun, sys_flags: Sequence[int | None], rules: RunRules, now_ms: int
     ) -> StoredRun | None:
-        """Place messages up to one that is for `put_message`; see `CommitLog.append_run`."""
+        """Place sends up to one that needs more than that; see `CommitLog.append_run`."""
         if not self._accepts:
             return None
         stored = self.log.append_run(run, sys_flags, rules, now_ms)
         if stored is not None:
-            self._put_count += stored.messages_count
-            self._put_bytes += sum(size_bytes for _, size_bytes in stored.sizes.values())
+            self._put_count += sum(count for _, count, _ in stored.sizes.values())
+            self._put_bytes += len(stored.placed.records)
             self.last_store_timestamp_ms = self.log.store_timestamp_ms
         return stored
 

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from itertools import count, pairwise
+from itertools import count, pairwise, product
 from random import Random
 from types import MappingProxyType
 from typing import Any
@@ -225,11 +225,35 @@ CHANGES: tuple[dict[str, str], ...] = (
 )
 """What a send may differ in from a plain one."""
 
-BATCHES = (
-    encode_batch_body([(0, b"one", b""), (0, b"two", b"TAGS\x01a")]),
-    encode_batch_body([(0, b"%d" % number, b"") for number in range(1_100)]),
+BATCH = encode_batch_body(
+    [(0, b"one", b""), (-7, b"two", b"TAGS\x01a"), (1, b"", b"TAGS\x01a\x02")]
 )
-"""The second one is stored in steps, and what comes behind it waits."""
+LONG_BATCH = encode_batch_body([(0, b"%d" % number, b"") for number in range(1_100)])
+"""It is stored in steps, and what comes behind it waits."""
+
+BATCHES = (
+    *(BATCH, LONG_BATCH, b"", BATCH[:-1], BATCH + b"x", BATCH[:16] + b"\xff" * 4 + BATCH[20:]),
+    encode_batch_body([(0, b"x" * 1_024, b"KEYS\x01k")] * 32),
+    encode_batch_body([(0, b"", b"a\x01" + b"v" * 32_765)]),
+    encode_batch_body([(0, b"x" * 100, b"DELAY\x013")] * 300),
+    encode_batch_body([(0, b"x" * 5_000, b"")] * 60),
+)
+"""What a batch may have, hostile ones among them; the last one is a large frame."""
+
+BATCH_CHANGES = (
+    *(
+        {"i": text}
+        for text in ("", "WAIT\x01false", "WAIT\x01true", "a\x01b\x02\x02c", "k\x01" * 9)
+    ),
+    *(
+        {"i": text}
+        for text in ("DELAY\x011", "DELAY\x01x", "TRAN_MSG\x01true", "k\x01" + "v" * 7_000)
+    ),
+    *({"b": topic} for topic in (*TOPICS, "unknown", "%RETRY%none")),
+    *({"e": queue} for queue in ("4", "-1")),
+    *({"f": flag} for flag in ("1", "4", "8", "48")),
+)
+"""What the header of a batch may differ in."""
 
 
 def rewritten(encoded: bytes, change: Callable[[bytes], bytes]) -> bytes:
@@ -271,7 +295,14 @@ def mixed_sends(random: Random) -> list[bytes]:
 
     found = [send(change) for change in CHANGES]
     found += [rewritten(send(), change) for change in REWRITES]
-    found += [send({"m": "true"}, body=batch) for batch in BATCHES * 2]
+    for batch, code in product(BATCHES, (SEND, RequestCode.SEND_BATCH_MESSAGE)):
+        encoded = send({"m": "true"}, body=batch or b"x", code=code)
+        found.append(encoded if batch else encoded[:3] + bytes((encoded[3] - 1,)) + encoded[4:-1])
+    found += [
+        send({"m": "true"} | change, body=BATCH, code=random.choice((SEND, 320)), flag=flag)
+        for change in BATCH_CHANGES
+        for flag in (0, ONEWAY_FLAG)
+    ]
     found += [send(flag=flag) for flag in (ONEWAY_FLAG, ONEWAY_FLAG, RESPONSE_FLAG)]
     found += [send(code=code) for code in (RequestCode.SEND_MESSAGE, 320, 999)]
     found += [send() for _ in range(2 * len(found))]
@@ -404,6 +435,36 @@ def test_what_raises_after_the_messages_were_stored_answers_each_of_them(
     found = side.receive([b"".join(sends(3))], in_time=True)
     assert [each.code for each in found["answers"]] == [ResponseCode.SYSTEM_ERROR] * 3
     assert found["queues"]["T", 0] == 4
+
+
+def batches(count: int, size: int, messages_count: int = 32) -> list[bytes]:
+    body = encode_batch_body([(0, b"x" * size, b"TAGS\x01a")] * messages_count)
+    fields = send_fields(m="true", i="WAIT\x01true")
+    return [encode_frame(make_request(320, fields, body, opaque=opaque)) for opaque in range(count)]
+
+
+def test_batches_that_come_together_are_few_runs() -> None:
+    side = Side()
+    found = side.receive([b"".join(batches(20, 1_024))], in_time=True)
+    assert side.runs == [8, 8, 4]
+    assert found["queues"]["T", 0] == 1 + 20 * 32
+    assert [each.code for each in found["answers"]] == [ResponseCode.SUCCESS] * 20
+    assert found["requests"] == {320: 20}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_batches_leave_what_single_requests_leave(mode: str) -> None:
+    chunks = [b"".join((*batches(9, 10), *batches(3, 900), *sends(3), *batches(2, 1, 300)))]
+    run, single = (
+        Side(MODES[mode], gathers_sends=gathers, segment_bytes=SEGMENT_BYTES << 3).receive(
+            chunks, in_time=True
+        )
+        for gathers in (True, False)
+    )
+    for name in single:
+        if name != "answers":  # their numbers repeat
+            assert run[name] == single[name], name
+    assert Counter(map(repr, run["answers"])) == Counter(map(repr, single["answers"]))
 
 
 def test_connections_take_turns_after_each_run() -> None:

@@ -1,4 +1,4 @@
-"""A run of code 310: the plain sends among successive ones are stored together.
+"""A run of code 310 or 320: the plain sends among successive ones are stored together.
 
 A send is plain if its topic exists and takes messages of clients, if its queue is there, and if it
 is neither delayed nor half. `store_run` stores plain sends up to the first other one. That one is
@@ -26,7 +26,7 @@ from wakelog.protocol.send_run import RunRules, SendRun
 def store_run(
     state: BrokerState, run: SendRun, channel: Channel, now_ms: int
 ) -> RemotingCommand | AwaitFlush | None:
-    """Take and store the next messages of a run that are plain, and return their responses.
+    """Take and store the next sends of a run that are plain, and return their responses.
 
     None if no response is due.
     """
@@ -41,16 +41,18 @@ def store_run(
     stored = state.store.put_run(run, sys_flags, rules, now_ms)
     if stored is None:
         return None
-    run.taken_count += stored.messages_count
-    for topic, (count, size_bytes) in stored.sizes.items():
-        state.traffic.count_put(topic, count, size_bytes, calls_count=count)
-    if not stored.stored:
+    placed = stored.placed
+    run.taken_count += placed.sends_count
+    for topic, (sends_count, count, size_bytes) in stored.sizes.items():
+        state.traffic.count_put(topic, count, size_bytes, calls_count=sends_count)
+    if not placed.responses_count:
         return None
     responses = RunResponses(
         code=int(ResponseCode.SUCCESS),
         ext_fields=trace_fields(state),
         id_begin=message_id_begin(*state.store_host),
-        stored=stored.stored,
+        stored=placed.stored,
+        count=placed.responses_count,
     )
     return when_kept(state, responses, state.store.log.end_offset, now_ms)
 

@@ -21,6 +21,7 @@ import msgspec
 
 from wakelog.protocol.batch import BatchedMessage
 from wakelog.protocol.record import BLANK_BYTES, MessageRecord, encode_record
+from wakelog.protocol.send_run import PlacedRun
 
 
 class PutStatus(Enum):
@@ -82,14 +83,11 @@ class MessageDraft(msgspec.Struct):
 class StoredRun(NamedTuple):
     """What was placed of a run of sends.
 
-    messages_count: how many.
-    stored: a row of `send_run.STORED` for each that wants a response.
-    sizes: by topic, how many messages and how many bytes of records.
+    sizes: by topic, how many sends, messages and bytes of records.
     """
 
-    messages_count: int
-    stored: bytes
-    sizes: dict[str, tuple[int, int]]
+    placed: PlacedRun
+    sizes: dict[str, tuple[int, int, int]]
 
 
 class BatchDraft(NamedTuple):

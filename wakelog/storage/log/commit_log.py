@@ -31,7 +31,6 @@ from wakelog.protocol.errors import ProtocolError
 from wakelog.protocol.properties import INNER_MULTI_DISPATCH, PROPERTIES_BYTES_MAX
 from wakelog.protocol.record import BLANK_BYTES, encode_blank
 from wakelog.protocol.send_run import (
-    PLACED_BYTES,
     PLACED_COUNT,
     QUEUE_COLUMNS,
     LogRoom,
@@ -147,10 +146,10 @@ class CommitLog:
     def append_run(
         self, run: SendRun, sys_flags: Sequence[int | None], rules: RunRules, now_ms: int
     ) -> StoredRun | None:
-        """Place the next messages of a run one after the other, up to one that needs more.
+        """Place the next sends of a run one after the other, up to one that needs more.
 
-        Such are the first message of a queue, one that is too long, and one that the segment has no
-        room for: `append` decides what becomes of them.
+        Such are the first one of a queue, one that is too long, and one that the segment has no
+        room for: `append` and `append_batch` decide what becomes of them.
 
         sys_flags: what the messages of each queue of the run get, None if they need more.
         """
@@ -166,19 +165,24 @@ class CommitLog:
         timestamp_ms = max(now_ms, self.store_timestamp_ms)
         room = LogRoom(self.end_offset, timestamp_ms, self._room_end, self.message_bytes_max)
         placed = run.place(queues, rules, room)
-        if not placed.messages_count:
+        if not placed.sends_count:
             return None
         self._pending.append(placed.records)
         self.end_offset += len(placed.records)
         self.store_timestamp_ms = timestamp_ms
-        counts, sizes = queues[PLACED_COUNT::QUEUE_COLUMNS], queues[PLACED_BYTES::QUEUE_COLUMNS]
-        of_topics: dict[str, tuple[int, int]] = {}
-        for key, count, size_bytes in zip(run.queues, counts, sizes, strict=True):
+        of_topics: dict[str, tuple[int, int, int]] = {}
+        for row, key in enumerate(run.queues):
+            begin = row * QUEUE_COLUMNS
+            count, size_bytes, sends_count = queues[begin + PLACED_COUNT : begin + QUEUE_COLUMNS]
             if count:
                 offsets.advance(key, count)
-                before = of_topics.get(key[0], (0, 0))
-                of_topics[key[0]] = before[0] + count, before[1] + size_bytes
-        return StoredRun(placed.messages_count, placed.stored, of_topics)
+                before = of_topics.get(key[0], (0, 0, 0))
+                of_topics[key[0]] = (
+                    before[0] + sends_count,
+                    before[1] + count,
+                    before[2] + size_bytes,
+                )
+        return StoredRun(placed, of_topics)
 
     def append_batch(self, batch: BatchDraft, now_ms: int) -> PutResult:
         """Place messages of one topic and queue one after the other in one file, all or none."""
