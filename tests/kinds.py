@@ -13,9 +13,9 @@ same time. They use no Ray, Spark or Java that other tests share. The second pro
 tallies to a file (`--share FILE`), and the table of this one holds both.
 
 Neither waits long for the other: tests that share nothing with other modules, and are of a kind
-that `is_free` or marked `either`, run wherever there is time. Each process takes them, module by
-module, by a file in the folder of the tallies: its own in their order, then those of the other from
-the end.
+that `is_free`, run wherever there is time. Each process takes them, module by module, by a file in
+the folder of the tallies. Both run what is theirs alone first, then the most demanding of the free
+ones, and the short modules of plain Python last: so both end at the same time.
 """
 
 import os
@@ -50,10 +50,10 @@ class Kind(NamedTuple):
 
 
 KINDS = {
-    "unit": Kind("plain Python; no process, no network", is_shared=True),
-    "golden": Kind("reads or writes the stores of tests/golden", is_shared=True),
+    "unit": Kind("plain Python; no process, no network", is_shared=True, is_free=True),
+    "golden": Kind("reads or writes the stores of tests/golden", is_shared=True, is_free=True),
     "simulation": Kind("seeded runs over a simulated disk and clock", is_shared=True, is_free=True),
-    "process": Kind("starts processes of its own", is_shared=True),
+    "process": Kind("starts processes of its own", is_shared=True, is_free=True),
     "etcd": Kind("runs members of a real etcd cluster", is_shared=True),
     "browser": Kind("runs Chromium over the console", is_shared=True),
     "ray": Kind("starts a Ray cluster on this machine"),
@@ -70,7 +70,6 @@ MODIFIERS = {
     "long": "runs only in ./dev long",
     "drawn": "draws its examples: set by itself, and with many more of them in ./dev long",
     "daily": "at which cluster or deployment it runs outside of ./dev long, or `in turn`",
-    "either": "uses processes of its own only: runs in whichever of two processes has time",
 }
 
 
@@ -215,9 +214,7 @@ def is_free(item: pytest.Item) -> bool:
     kinds = kinds_of(item)
     if not isinstance(item, pytest.Function):
         return False
-    if item.get_closest_marker("either") is None and not KINDS[kinds[-1]].is_free:
-        return False
-    if not {kind for kind in KINDS if KINDS[kind].first or kind == "ray"}.isdisjoint(kinds):
+    if not all(KINDS[kind].is_free for kind in kinds):
         return False
     fixtures = item._fixtureinfo.name2fixturedefs.values()
     # Those of plug-ins have no place in the tree.
@@ -351,7 +348,7 @@ class Accountant:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         kept: list[pytest.Item] = []
         dropped: list[pytest.Item] = []
-        others: dict[Path, list[pytest.Item]] = {}
+        others: list[pytest.Item] = []
         leave_to_long_runs(items)
         for item in items:
             kinds = kinds_of(item)
@@ -365,13 +362,22 @@ class Accountant:
             if self._claims is not None and not is_left_out and is_free(item):
                 self._free.add(item.nodeid)
             if not is_left_out and not is_here and item.nodeid in self._free:
-                others.setdefault(item.path, []).append(item)
+                others.append(item)
             else:
                 (dropped if is_left_out or not is_here else kept).append(item)
         # All of them together, so that what they share is started once.
         kept.sort(key=lambda item: not any(KINDS[x].first for x in kinds_of(item)))
-        items[:] = [*kept, *(item for part in reversed(others.values()) for item in part)]
+        items[:] = [*self._longest_first(kept), *self._longest_first(others)]
         self._config.hook.pytest_deselected(items=dropped)
+
+    def _longest_first(self, items: list[pytest.Item]) -> list[pytest.Item]:
+        """Put free modules behind all others, the more demanding ones first."""
+        ranks: dict[Path, int] = {}
+        for item in items:
+            is_bound = item.nodeid not in self._free
+            rank = len(KINDS) if is_bound else list(KINDS).index(kinds_of(item)[-1])
+            ranks[item.path] = max(rank, ranks.get(item.path, 0))
+        return sorted(items, key=lambda item: -ranks[item.path])
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:

@@ -16,8 +16,6 @@ from wakelog.protocol.command import RemotingCommand, make_request
 from wakelog.protocol.frame import FrameDecoder, encode_frame
 from wakelog.protocol.record import decode_record
 
-pytestmark = pytest.mark.either
-
 PROGRAM = ["-m", "wakelog"]
 
 

@@ -8,8 +8,6 @@ import pytest
 
 from tests.documents import ROOT, blocks_of, documents
 
-pytestmark = pytest.mark.either
-
 
 @pytest.mark.process
 @pytest.mark.slow

@@ -47,7 +47,6 @@ def programs() -> list[object]:
 
 
 @pytest.mark.process
-@pytest.mark.either
 @pytest.mark.parametrize(("block", "beside"), programs())
 def test_a_block_runs(
     block: Block, beside: list[Block], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.either
-
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAMS = [
     path.relative_to(ROOT)

@@ -10,8 +10,6 @@ import pytest
 
 from wakelog.actors.ray.options import TARGETS
 
-pytestmark = pytest.mark.either
-
 COMPILED = {"numba"}
 ARRAYS = COMPILED | {"numpy"}
 COMMANDS = {"wakelog.cli.app", "wakelog.cli.command"}

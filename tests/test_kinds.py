@@ -97,6 +97,17 @@ def test_kinds_that_have_to_be_first_are(pytester: pytest.Pytester) -> None:
     ran.fnmatch_lines([f"*test_{name} PASSED*" for name in names])
 
 
+def test_free_modules_run_behind_all_others_the_most_demanding_first(
+    pytester: pytest.Pytester,
+) -> None:
+    for name, kind in (("b", "golden"), ("c", "process"), ("d", "etcd")):
+        marked = f"import pytest\n@pytest.mark.{kind}\ndef test_{name}(): pass\n"
+        pytester.makepyfile(**{f"test_{kind}": marked})
+    share = str(pytester.path / "tallies.json")
+    ran = run(pytester, PASSING, "-v", "--share", share).stdout
+    ran.fnmatch_lines([f"*test_{name} PASSED*" for name in "dcba"])
+
+
 def test_long_tests_run_only_when_asked(pytester: pytest.Pytester) -> None:
     source = PASSING + "@pytest.mark.long\ndef test_h(): pass\n"
     assert run(pytester, source).outlines[-1] == "1 passed, 0 failed"

@@ -20,8 +20,6 @@ from scripts.version import version_of
 from tests.compat.processes import TestProcess, free_port
 from wakelog.compiled.build import compilers
 
-pytestmark = pytest.mark.either
-
 ROOT = Path(__file__).resolve().parent.parent
 INSTALL_SECONDS_MAX = 600
 READY_SECONDS_MAX = 60

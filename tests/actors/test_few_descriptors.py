@@ -11,8 +11,6 @@ from tests.broker.harness import send_fields
 from tests.compat.frames import RawConnection
 from wakelog.protocol.codes import RequestCode, ResponseCode
 
-pytestmark = pytest.mark.either
-
 DESCRIPTORS_COUNT = 256
 CLIENTS_COUNT = 150
 TOPICS_COUNT = 150

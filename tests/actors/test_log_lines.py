@@ -30,7 +30,7 @@ from wakelog.telemetry.logs import (
     unconfigure_logs,
 )
 
-pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.either]
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 EPOCH = 7
 BODY = b"a body that belongs in no log"

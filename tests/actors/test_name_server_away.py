@@ -15,7 +15,7 @@ from wakelog.broker import housekeeping
 from wakelog.client.producer import Producer
 from wakelog.protocol.codes import ResponseCode
 
-pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.either]
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 PERIOD_MS = 100
 MESSAGES_COUNT = 20

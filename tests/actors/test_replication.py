@@ -30,7 +30,7 @@ from wakelog.audit.reseed import set_log_aside
 from wakelog.cli.log_settings import store_config
 from wakelog.protocol.codes import RequestCode, ResponseCode
 
-pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.either]
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 ALONE = [ResponseCode.SLAVE_NOT_AVAILABLE]
 COPIED = [ResponseCode.SUCCESS]

@@ -18,7 +18,7 @@ from tests.compat.frames import RawConnection
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.ha_frames import HEADER, encode_report
 
-pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.either]
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 SENDS_COUNT = 100
 ROUNDS_MAX = 5

@@ -9,7 +9,7 @@ import pytest
 from tests.actors.client import Client, brokers_in, records, route_of, send_until_taken
 from tests.actors.programs import Up, running_up
 
-pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.either]
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 TOPIC = "spread"
 DEFAULT_TOPIC = "TBW102"

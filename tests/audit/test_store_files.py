@@ -11,8 +11,6 @@ from wakelog.storage.durability.start_guard import GUARDED
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.index.index_service import index_shape
 
-pytestmark = pytest.mark.either
-
 SEGMENT_BYTES = 4096
 
 

@@ -20,7 +20,7 @@ from wakelog.storage.durability.sum_keeper import SumWriter
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.recovery.steps import Recovered, recover
 
-pytestmark = [pytest.mark.golden, pytest.mark.either]
+pytestmark = pytest.mark.golden
 
 NOW_MS = 1_700_000_000_000
 FLAG_OFFSET = 17  # of a record

@@ -23,8 +23,6 @@ from wakelog.network.signing import Credentials, sign
 from wakelog.protocol.codes import RequestCode as Code
 from wakelog.storage.errors import StoreError
 
-pytestmark = pytest.mark.either
-
 CALLS_MAX = 40_000
 """Calls of functions in one piece: some 6 ms. Nearly all pieces have some hundreds."""
 ATTACKS_APART = 3

@@ -32,8 +32,6 @@ from wakelog.protocol.steps import Steps, finish
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.message_store import MessageStore
 
-pytestmark = pytest.mark.either
-
 NAMES = [
     "basic",
     "batch",

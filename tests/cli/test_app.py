@@ -16,8 +16,6 @@ from wakelog.actors.errors import DeploymentFailed, NotPossible
 from wakelog.cli import app
 from wakelog.cli.stop_signals import StopAsked, StopSignals
 
-pytestmark = pytest.mark.either
-
 ENTRY = [str(Path(__file__).with_name("entry.py"))]
 READY = "ready after"
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

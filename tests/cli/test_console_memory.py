@@ -16,8 +16,6 @@ from wakelog.cli.port_holder import Holder, find_port_holder
 from wakelog.client.admin import Admin, open_admin
 from wakelog.protocol.bodies import SubscriptionGroupConfig, TopicConfig
 
-pytestmark = pytest.mark.either
-
 RESIDENT_MIB_MAX: Final = 120
 """Of the actor; a bare worker of Ray has 87."""
 TOPICS, QUEUES, GROUPS, TOPICS_OF_A_GROUP = 2_000, 4, 500, 4

@@ -11,8 +11,6 @@ from wakelog.cli import console_process
 from wakelog.cli.console_beside import SAID_BYTES_MAX
 from wakelog.cli.console_process import run_words
 
-pytestmark = pytest.mark.either
-
 SECONDS_MAX = 30
 
 

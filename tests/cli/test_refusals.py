@@ -11,7 +11,7 @@ from tests.cli.commands import running
 from tests.compat.processes import free_port
 from tests.kinds import some_daily
 
-pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.either]
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 PROGRAM = ("-m", "wakelog")
 ABOVE_EVERY_ADDRESS = "192.0.2.1"  # reserved for documents: no host has it

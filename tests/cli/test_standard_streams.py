@@ -7,8 +7,6 @@ import pytest
 
 from wakelog.cli.standard_streams import words_not_utf_8
 
-pytestmark = pytest.mark.either
-
 OPENED = """
 import os, sys
 from wakelog.cli.standard_streams import open_closed_streams

@@ -12,7 +12,7 @@ import pytest
 from wakelog.client import ClientError, Consumer, Producer, sync
 from wakelog.testing import EmbeddedBroker
 
-pytestmark = [pytest.mark.process, pytest.mark.either]
+pytestmark = pytest.mark.process
 
 SHORT = timedelta(milliseconds=300)
 HTTP = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"

@@ -20,7 +20,7 @@ from wakelog.client.consumer import Consumer
 from wakelog.client.messages import Message
 from wakelog.client.producer import Producer
 
-pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.either]
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 SWITCHES: Final = 2
 """To another replica and on, or back."""

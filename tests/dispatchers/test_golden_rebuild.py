@@ -21,7 +21,7 @@ from wakelog.storage.kernels.loader import compile_kernels
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.log.record_check import CheckKind, check_record
 
-pytestmark = [pytest.mark.golden, pytest.mark.either]
+pytestmark = pytest.mark.golden
 
 COPIED = ("copied_log_basic", "copied_log_multi_dispatch", "copied_log_delay_tx_retry")
 LIVE = ("batch", "index_heavy", "ipv6", "transient")

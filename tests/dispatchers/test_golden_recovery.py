@@ -20,7 +20,7 @@ from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.recovery.steps import recover
 
-pytestmark = [pytest.mark.golden, pytest.mark.either]
+pytestmark = pytest.mark.golden
 
 FIXTURES = ("crash", "crash_lost_cq", "crash_torn_body", "crash_torn_page", "crash_torn_props")
 

@@ -24,7 +24,7 @@ from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.append import PutStatus
 
-pytestmark = [pytest.mark.golden, pytest.mark.either]
+pytestmark = pytest.mark.golden
 # One segment of these stores, and as much again for what Python and numpy take.
 # Beside what a store may take, Python's table of interned strings, which doubles now and then.
 MEMORY_BYTES_MAX = (4 << 20) + (16 << 20)

@@ -28,7 +28,7 @@ from wakelog.storage.index.index_file import HEADER, SLOT
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.message_store import MessageStore
 
-pytestmark = [pytest.mark.golden, pytest.mark.either]
+pytestmark = pytest.mark.golden
 
 STORE = "ipv6"
 # One segment of these stores, and as much again for what Python and numpy take.

@@ -25,8 +25,6 @@ from wakelog.storage.message_store import MessageStore
 from wakelog.storage.read.reader import GetStatus
 from wakelog.storage.settings_text import read_settings
 
-pytestmark = pytest.mark.either
-
 NOW_MS = 1_800_000_000_000
 MEMORY_BYTES = 8 << 30
 CLEAN = (

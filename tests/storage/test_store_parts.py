@@ -23,8 +23,6 @@ from wakelog.storage.store_parts import (
     open_parts,
 )
 
-pytestmark = pytest.mark.either
-
 ABORT = "/store/abort"
 WATERMARK = "/store/wakelog.watermark"
 SEGMENT = f"/store/commitlog/{0:020d}"

@@ -38,8 +38,6 @@ from wakelog.storage.durability.slot_file import SlotFile
 from wakelog.storage.errors import StoreFailed
 from wakelog.storage.file_system import FileSystem
 
-pytestmark = pytest.mark.either
-
 LOG_ID = bytes(range(16))
 KEY = group_key("DefaultCluster", "broker-a")
 WAIT_SECONDS_MAX = 60.0

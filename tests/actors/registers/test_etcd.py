@@ -19,8 +19,6 @@ from wakelog.actors.registers.register import (
     open_register,
 )
 
-pytestmark = pytest.mark.either
-
 KEY = "wakelog/c/b"
 HEADER = {"cluster_id": "1", "revision": "5"}
 

@@ -14,8 +14,6 @@ from wakelog.cli.cluster.codes import MEANINGS, explain_code
 from wakelog.cli.cluster.times import read_moment_ms, read_span_ms
 from wakelog.protocol.codes import RequestCode, ResponseCode
 
-pytestmark = pytest.mark.either
-
 
 @pytest.mark.parametrize(
     ("words", "code", "part"),

@@ -9,8 +9,6 @@ from tests.cli.cluster.conftest import CommandLine
 from wakelog.cli.cluster import groups
 from wakelog.client import Consumer, Message, Producer
 
-pytestmark = pytest.mark.either
-
 
 @pytest.mark.slow
 def test_a_group_lags_and_is_reset(cli: CommandLine) -> None:

@@ -25,8 +25,6 @@ from wakelog.cli.cluster.replicas import Registered, Replica, compare
 from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError
 
-pytestmark = pytest.mark.either
-
 WATCH_SECONDS = 30.0
 
 

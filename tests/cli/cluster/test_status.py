@@ -20,8 +20,6 @@ from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.telemetry.build import version
 
-pytestmark = pytest.mark.either
-
 
 def test_brokers_are_listed(cli: CommandLine) -> None:
     [row] = cli.json("status")

@@ -27,8 +27,6 @@ from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.retention.leases import LeaseBook
 
-pytestmark = pytest.mark.either
-
 SEGMENT = f"{0:020d}"
 FILES = (
     "checkpoint",
