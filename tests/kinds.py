@@ -4,18 +4,19 @@ A kind says what a test needs; it is a marker, and a test without one is `unit`.
 belongs to the one furthest down the table, the most demanding.
 
 With `--account`, which `./dev test` gives, a run ends with the table of kinds. Below it stands what
-tests recorded as the property `said`, and the names of what failed in either process. The very last
+tests recorded as the property `said`, and the names of what failed in any process. The very last
 line is `N passed, N failed`. A skip, or an expected kind of which nothing ran, fails the run unless
 `--without KIND` left it out. A test suite that shrinks unnoticed is the failure this prevents.
 
-With `--split` as well, the kinds that are marked `is_shared` run in a second pytest process at the
-same time. They use no Ray, Spark or Java that other tests share. The second process writes its
-tallies to a file (`--share FILE`), and the table of this one holds both.
+With `--split` as well, two more pytest processes run at the same time, since much of what tests do
+is to wait. Each kind has its process, so that tests which share a cluster, Spark or a browser are
+together. The others write their tallies to a file (`--share NUMBER FILE`), and the table of this
+one holds all.
 
-Neither waits long for the other: tests that share nothing with other modules, and are of a kind
-that `is_free`, run wherever there is time. Each process takes them, module by module, by a file in
-the folder of the tallies. Both run what is theirs alone first, then the most demanding of the free
-ones, and the short modules of plain Python last: so both end at the same time.
+None waits long for the others: tests that share nothing with other modules, and are of a kind that
+`is_free`, run wherever there is time. Each process takes them, module by module, by a file in the
+folder of the tallies. All run what is theirs alone first, then the most demanding of the free ones,
+and the short modules of plain Python last: so all end at the same time.
 """
 
 import os
@@ -41,27 +42,27 @@ class Kind(NamedTuple):
     meaning: str
     expected: bool = True
     """Whether a complete run must contain tests of this kind: true once the tree holds some."""
+    process: int = 0
+    """Which process of a split run has these tests; 0 is the one that starts the others."""
     first: bool = False
     """Whether these tests run before all others, those of a more demanding kind among them."""
-    is_shared: bool = False
-    """Whether `--split` gives these tests to the second process."""
     is_free: bool = False
-    """Whether those that share nothing with other modules may run in the other process, too."""
+    """Whether those that share nothing with other modules may run in other processes, too."""
 
 
 KINDS = {
-    "unit": Kind("plain Python; no process, no network", is_shared=True, is_free=True),
-    "golden": Kind("reads or writes the stores of tests/golden", is_shared=True, is_free=True),
-    "simulation": Kind("seeded runs over a simulated disk and clock", is_shared=True, is_free=True),
-    "process": Kind("starts processes of its own", is_shared=True, is_free=True),
-    "etcd": Kind("runs members of a real etcd cluster", is_shared=True),
-    "browser": Kind("runs Chromium over the console", is_shared=True),
+    "unit": Kind("plain Python; no process, no network", process=1, is_free=True),
+    "golden": Kind("reads or writes the stores of tests/golden", process=1, is_free=True),
+    "simulation": Kind("seeded runs over a simulated disk and clock", process=1, is_free=True),
+    "process": Kind("starts processes of its own", process=1, is_free=True),
+    "etcd": Kind("runs members of a real etcd cluster", process=1),
+    "browser": Kind("runs Chromium over the console", process=1),
     "ray": Kind("starts a Ray cluster on this machine"),
     # py4j waits by select, which knows no descriptor above 1,023; each Ray that a test starts in
     # this process leaves some dozen open.
-    "spark": Kind("runs Spark on this machine", first=True),
+    "spark": Kind("runs Spark on this machine", process=2, first=True),
     "java": Kind("runs the real RocketMQ 4.9.3 or its client", is_free=True),
-    "prometheus": Kind("runs Prometheus or promtool", is_shared=True),
+    "prometheus": Kind("runs Prometheus or promtool", process=1),
     "kill": Kind("kills processes at random moments", expected=False),
 }
 
@@ -204,13 +205,13 @@ def leave_to_long_runs(items: Iterable[pytest.Item]) -> None:
                 item.add_marker("long")
 
 
-def shared_kinds() -> list[str]:
-    """Return the kinds that `--split` gives to the second process."""
-    return [name for name, kind in KINDS.items() if kind.is_shared]
+def process_of(kinds: list[str]) -> int:
+    """Return which process of a split run has a test of these kinds."""
+    return next((KINDS[x].process for x in kinds if KINDS[x].first), KINDS[kinds[-1]].process)
 
 
 def is_free(item: pytest.Item) -> bool:
-    """Whether a test may run in either process of a split run: it shares nothing but its module."""
+    """Whether a test may run in any process of a split run: it shares nothing but its module."""
     kinds = kinds_of(item)
     if not isinstance(item, pytest.Function):
         return False
@@ -226,8 +227,9 @@ class Claims:
     """Which process runs the free tests of a module: the first that makes its file."""
 
     def __init__(self, folder: Path) -> None:
-        """folder: of both processes."""
-        self._folder = folder
+        """folder: of all processes."""
+        self._folder = folder / "claims"
+        self._folder.mkdir(exist_ok=True)
         self._is_ours: dict[Path, bool] = {}
 
     def take(self, module: Path) -> bool:
@@ -242,17 +244,16 @@ class Claims:
         return self._is_ours[module]
 
 
-class SecondProcess:
-    """The pytest process that runs the shared kinds, and what it printed."""
+class OtherProcess:
+    """A further pytest process of a split run, and what it printed."""
 
-    def __init__(self, without: Iterable[str]) -> None:
-        """Start it as a session of its own."""
-        self._folder = tempfile.TemporaryDirectory(prefix="second-")
-        self._tallies = Path(self._folder.name, "tallies.json")
-        self.claims = Claims(claims_folder(self._tallies))
-        self._output = Path(self._folder.name, "output")
+    def __init__(self, folder: Path, number: int, without: Iterable[str]) -> None:
+        """Start it as a session of its own. folder: of all processes."""
+        self._tallies = folder / f"tallies-{number}.json"
+        self._output = folder / f"output-{number}"
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-        command += ["--share", str(self._tallies), *(f"--without={kind}" for kind in without)]
+        command += ["--share", str(number), str(self._tallies)]
+        command += [f"--without={kind}" for kind in without]
         own = (SESSION_VARIABLE, "TMPDIR")
         env = {name: value for name, value in os.environ.items() if name not in own}
         with self._output.open("wb") as output:
@@ -278,18 +279,10 @@ class SecondProcess:
         return self._output.read_text(errors="replace")
 
     def close(self) -> None:
-        """End it, and remove its files."""
+        """End it."""
         if self._process.poll() is None:
             self._process.terminate()
             self._process.wait()
-        self._folder.cleanup()
-
-
-def claims_folder(tallies: Path) -> Path:
-    """Return where both processes claim modules: beside the file of the tallies."""
-    folder = tallies.parent / "claims"
-    folder.mkdir(exist_ok=True)
-    return folder
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -303,8 +296,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=[*KINDS],
         help="leave a kind of test out, and say so: %(choices)s",
     )
-    group.addoption("--split", action="store_true", help="run some kinds in a second process")
-    group.addoption("--share", metavar="FILE", help="run those kinds alone; tallies go to FILE")
+    group.addoption("--split", action="store_true", help="run some kinds in further processes")
+    group.addoption(
+        "--share",
+        nargs=2,
+        metavar=("NUMBER", "FILE"),
+        help="run the kinds of one of those processes; tallies go to FILE",
+    )
     group.addoption("--long", action="store_true", help="the long runs as well")
 
 
@@ -325,17 +323,21 @@ class Accountant:
         self._outcomes: dict[str, str] = {}
         without = frozenset(config.getoption("--without"))
         self.account = Account(without, complete=_is_complete(config))
-        self._second: SecondProcess | None = None
-        self._elsewhere: frozenset[str] = frozenset()
+        self._others: list[OtherProcess] = []
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._process = 0
         self._claims: Claims | None = None
         self._free: set[str] = set()
         if config.getoption("--share"):
-            self._elsewhere = frozenset(KINDS) - frozenset(shared_kinds())
-            self._claims = Claims(claims_folder(Path(config.getoption("--share"))))
+            number, tallies = config.getoption("--share")
+            self._process = int(number)
+            self._claims = Claims(Path(tallies).parent)
         elif config.getoption("--split"):
-            self._elsewhere = frozenset(shared_kinds())
-            self._second = SecondProcess(without)
-            self._claims = self._second.claims
+            self._folder = tempfile.TemporaryDirectory(prefix="split-")
+            folder = Path(self._folder.name)
+            self._claims = Claims(folder)
+            numbers = {kind.process for kind in KINDS.values()} - {self._process}
+            self._others = [OtherProcess(folder, number, without) for number in sorted(numbers)]
 
     def report_outside(self, failures: list[str]) -> None:
         """Count failures that belong to no test, and say what they are."""
@@ -358,7 +360,7 @@ class Accountant:
             is_left_out = (
                 item.get_closest_marker("long") and not self._config.getoption("--long")
             ) or self.account.without.intersection(kinds)
-            is_here = kinds[-1] not in self._elsewhere
+            is_here = self._claims is None or process_of(kinds) == self._process
             if self._claims is not None and not is_left_out and is_free(item):
                 self._free.add(item.nodeid)
             if not is_left_out and not is_here and item.nodeid in self._free:
@@ -381,7 +383,7 @@ class Accountant:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
-        """Run tests as pytest does, but for those that the other process of a split run has."""
+        """Run tests as pytest does, but for those that another process of a split run has."""
         if self._claims is None or session.testsfailed or session.config.option.collectonly:
             return None
         items = self._taken(session.items, self._claims)
@@ -426,10 +428,11 @@ class Accountant:
         """Speak after all others, pytest's own summary included."""
         yield
         if self._config.getoption("--share"):
-            Path(self._config.getoption("--share")).write_bytes(msgspec.json.encode(self.account))
+            _, tallies = self._config.getoption("--share")
+            Path(tallies).write_bytes(msgspec.json.encode(self.account))
         if not self._config.getoption("--account"):
             return
-        complaints = [*self._add_second(session), *self.account.complaints()]
+        complaints = [*self._add_others(session), *self.account.complaints()]
         if session.exitstatus in _CUT_SHORT and not self.account.failed:
             complaints.append("the session was cut short")
         if complaints and session.exitstatus == pytest.ExitCode.OK:
@@ -437,22 +440,27 @@ class Accountant:
         self._print(complaints)
 
     def pytest_unconfigure(self) -> None:
-        """End the second process where no session came to its end."""
-        if self._second is not None:
-            self._second.close()
+        """End the other processes where no session came to its end."""
+        for other in self._others:
+            other.close()
+        if self._folder is not None:
+            self._folder.cleanup()
 
-    def _add_second(self, session: pytest.Session) -> list[str]:
-        """Wait for the second process, add what it ran, and return what is missing of it."""
-        if self._second is None or session.exitstatus in _CUT_SHORT:
-            return []
-        account = self._second.wait()
-        if self._second.has_failed or account is None or account.failed:
-            self._config.get_terminal_writer().line(self._second.output)
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        if account is None:
-            return ["the second process ended without its tallies"]
-        self.account.add(account)
-        return []
+    def _add_others(self, session: pytest.Session) -> list[str]:
+        """Wait for the other processes, add what they ran, and return what is missing of it."""
+        missing: list[str] = []
+        if session.exitstatus in _CUT_SHORT:
+            return missing
+        for other in self._others:
+            account = other.wait()
+            if other.has_failed or account is None or account.failed:
+                self._config.get_terminal_writer().line(other.output)
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED
+            if account is None:
+                missing.append("a process ended without its tallies")
+            else:
+                self.account.add(account)
+        return missing
 
     def _print(self, complaints: list[str]) -> None:
         counts = f"{self.account.passed} passed, {self.account.failed + len(complaints)} failed"

@@ -103,8 +103,8 @@ def test_free_modules_run_behind_all_others_the_most_demanding_first(
     for name, kind in (("b", "golden"), ("c", "process"), ("d", "etcd")):
         marked = f"import pytest\n@pytest.mark.{kind}\ndef test_{name}(): pass\n"
         pytester.makepyfile(**{f"test_{kind}": marked})
-    share = str(pytester.path / "tallies.json")
-    ran = run(pytester, PASSING, "-v", "--share", share).stdout
+    share = ("--share", "1", str(pytester.path / "tallies.json"))
+    ran = run(pytester, PASSING, "-v", *share).stdout
     ran.fnmatch_lines([f"*test_{name} PASSED*" for name in "dcba"])
 
 
@@ -178,7 +178,7 @@ def run_split(
     source: str,
     without: Sequence[str] | None = None,
 ) -> pytest.RunResult:
-    """Run pytest with a second process, which finds the plug-in by the tree's conftest."""
+    """Run pytest with further processes, which find the plug-in by the tree's conftest."""
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent.parent))
     pytester.makeini("[pytest]\ntestpaths = .")
     pytester.makeconftest("pytest_plugins = ['tests.kinds']")
@@ -199,7 +199,7 @@ _WITHOUT_ALL_BUT_JAVA = [option for option in _WITHOUT if option != "--without=j
     ("source", "code", "last_line"),
     [(PASSING, 0, "2 passed, 0 failed"), (PASSING + FAILING, 1, "2 passed, 1 failed")],
 )
-def test_a_split_run_counts_both_processes_and_shows_what_failed(
+def test_a_split_run_counts_all_processes_and_shows_what_failed(
     pytester: pytest.Pytester,
     monkeypatch: pytest.MonkeyPatch,
     source: str,
@@ -261,7 +261,7 @@ def test_what_shares_nothing_runs_once_and_in_the_process_that_has_time(
 
 @pytest.mark.process
 @pytest.mark.slow
-def test_what_failed_counts_also_if_a_test_reaped_the_second_process(
+def test_what_failed_counts_also_if_a_test_reaped_another_process(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its exit code is lost then, and reads as 0."""
