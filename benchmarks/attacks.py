@@ -56,7 +56,6 @@ PARTS = ("attacks", "codes")
 PER_SECOND = 50.0
 WARM_MESSAGES = 30_000
 WARM_SECONDS = 8.0
-"""Reput compiles its kernels beside its work when it first has much."""
 
 MEMORY_FACTOR_MAX = 1.2
 RUN_SECONDS_MAX = 1_800.0

@@ -5,8 +5,7 @@
     drain     another client drains 2 GB that were evicted from the page cache; in turns without
     roll      a filler makes segments of 64 MiB roll every few seconds
     remove    a segment of 1 GiB rolls, then retention removes three of them
-    dispatch  the first message after ready, with an empty numba cache, and messages during its
-              compilation
+    dispatch  the first message after ready
 
 The sender keeps its pace whatever happens (``paced``), so each message that fell into a stall has
 the stall in its latency. Rolls and removals are moments: sends within a window around one are
@@ -53,8 +52,6 @@ ROLL_SECONDS = 30.0
 FIRST_RETENTION_SECONDS = 62.0
 REMOVED_COUNT = 3
 STARTS_COUNT = 10
-COMPILING_STARTS_COUNT = 3
-COMPILING_SECONDS = 4.0
 RATIO_MAX = 2.0
 DISPATCH_MS_MAX = 50.0
 
@@ -275,29 +272,14 @@ def _watch(paths: Sequence[Path], removals: list[float]) -> None:
 
 def measure_dispatch(folder: Path) -> Figures:
     """Start again and again over nothing; time the first message from its answer to its pull."""
-    firsts_ms, compiling_ms = [], []
-    for number in range(STARTS_COUNT):
-        with tempfile.TemporaryDirectory(prefix="wakelog-numba-") as cache:
-            os.environ["NUMBA_CACHE_DIR"] = cache
-            side = Wakelog(folder, {})
-            try:
-                firsts_ms.append(_dispatch_ms(side.broker, 0))
-                if number < COMPILING_STARTS_COUNT:
-                    run("fill", side.broker, "first", BODY_BYTES, 3_200)
-                    compiling_ms.append(_longest_dispatch_ms(side.broker))
-            finally:
-                side.stop()
-                del os.environ["NUMBA_CACHE_DIR"]
-    return {"first_ms": firsts_ms, "longest_while_compiling_ms": compiling_ms}
-
-
-def _longest_dispatch_ms(address: str) -> float:
-    longest_ms, offset = 0.0, 801  # 3,200 messages over 4 queues, behind the first one
-    end = time.monotonic() + COMPILING_SECONDS
-    while time.monotonic() < end:
-        longest_ms = max(longest_ms, _dispatch_ms(address, offset))
-        offset += 1
-    return longest_ms
+    firsts_ms = []
+    for _ in range(STARTS_COUNT):
+        side = Wakelog(folder, {})
+        try:
+            firsts_ms.append(_dispatch_ms(side.broker, 0))
+        finally:
+            side.stop()
+    return {"first_ms": firsts_ms}
 
 
 def _dispatch_ms(address: str, queue_offset: int) -> float:
@@ -366,14 +348,12 @@ def table(results: Figures) -> str:
             )
     dispatch = results.get("dispatch")
     if dispatch:
-        first, compiling = dispatch["first_ms"], dispatch["longest_while_compiling_ms"]
+        first = dispatch["first_ms"]
         lines += [
             "",
             f"From the answer of the first send after ready to the pull that has it, in "
-            f"{len(first)} starts with an empty numba cache: median "
-            f"{statistics.median(first):.1f} ms, longest {max(first):.1f} ms. The longest of the "
-            f"messages sent one by one while numba compiles, in {len(compiling)} starts: "
-            f"{', '.join(f'{one:.1f}' for one in compiling)} ms.",
+            f"{len(first)} starts: median {statistics.median(first):.1f} ms, longest "
+            f"{max(first):.1f} ms.",
         ]
     return "\n".join(lines) + "\n"
 

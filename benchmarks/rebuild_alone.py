@@ -1,6 +1,6 @@
 """What ``wakelog log rebuild`` and ``wakelog log verify`` do, timed without the command's start.
 
-In a process of its own, with the compiled kernels loaded, three things are timed. The first is a
+In a process of its own three things are timed. The first is a
 rebuild of a copied log, until queues and index are written, and until they are durable. The second
 is how fast this machine copies memory with a thread a core. The third is a verify of the store from
 which the log was copied.
@@ -28,7 +28,6 @@ from wakelog.audit.verify import verify
 from wakelog.dispatchers.sync_files import sync_tree
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.kernels.loader import compile_kernels
 
 TIMES_COUNT = 3
 COPY_BYTES = 512 << 20
@@ -77,7 +76,6 @@ def _seconds(work: Callable[[], object]) -> float:
 
 
 def _measure(store: Path, into: Path, whole: Path) -> Alone:
-    compile_kernels()
     config = StoreConfig(store_path_root=str(store))
     rebuilds, syncs, verifies, copies = [], [], [], []
     log_bytes = 0

@@ -12,8 +12,6 @@ on until it is killed too.
     dispatch  queues and index are opened, checked, and made again up to the log's end
 
 Cold rounds begin with no page of the store in the page cache. Starting Python is no part of it.
-Loading the compiled kernels is, in a thread beside the dispatch: where so much is left that they
-are wanted, most of its time is theirs, whatever the log's size.
 """
 
 import argparse

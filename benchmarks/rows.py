@@ -86,8 +86,8 @@ _DELIVERY = (
 )
 _REBUILD = (
     Figure("seconds", "s", required=REQUIRED),
-    Figure("kernel_seconds", "wakelog log rebuild, kernels loaded, s"),
-    Figure("verify_seconds", "wakelog log verify, kernels loaded, s"),
+    Figure("kernel_seconds", "wakelog log rebuild, s"),
+    Figure("verify_seconds", "wakelog log verify, s"),
     Figure("durable_seconds", "wakelog log rebuild, durable, s"),
     Figure("copy_gb_per_second", "memcpy on all cores, GB/s", less_is_better=False),
     Figure("rebuild_copy_percent", "log rebuild, % of memcpy", less_is_better=False),

@@ -48,7 +48,7 @@ SPARE_COMPILER = "ziglang"
 IMPORTS = """
 from wakelog.actors.ray.fast_start.worker_template import import_actors
 import_actors()
-import numba, wakelog.cli.app
+import wakelog.cli.app
 wakelog.cli.app.program.find("up")
 """
 WRITES_NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
@@ -61,8 +61,8 @@ class Lock(NamedTuple):
     size_mb: int
 
 
-UP = Lock("requirements-up.lock", 600)
-ALL = Lock("requirements.lock", 1_600)
+UP = Lock("requirements-up.lock", 400)
+ALL = Lock("requirements.lock", 1_400)
 """Holds every package of `UP`, in the same version."""
 
 # What an installer prints when it fails, and what to do about it; the first match is told.

@@ -1,14 +1,12 @@
 """How many branches of storage and dispatchers their own tests take, and what may be left out.
 
-`test_branches.py` runs the tests of `PARTS` once more under coverage, beside each other, with
-numba's compiler switched off: so the kernels count as the Python that they are. `./dev test` prints
-what comes of it.
+`test_branches.py` runs the tests of `PARTS` once more under coverage, beside each other. `./dev
+test` prints what comes of it.
 
 A branch is left out by a pragma only if `EXCLUDED` has its line and the reason.
 """
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -45,8 +43,6 @@ PARTS: Final = (
 once."""
 
 PRAGMA: Final = re.compile(r"#\s*pragma:\s*no\s*(cover|branch)", re.IGNORECASE)
-_OVERFLOW: Final = "ignore:overflow encountered:RuntimeWarning"
-"""Compiled code wraps without a word where NumPy's numbers warn."""
 
 
 class Branches(NamedTuple):
@@ -108,11 +104,10 @@ def _settings(directory: Path) -> Path:
 
 def _start(settings: Path, part: tuple[str, ...]) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "coverage", "run", f"--rcfile={settings}", "-m", "pytest"]
-    command += ["-q", "-x", "-p", "no:cacheprovider", "-W", _OVERFLOW, *part]
+    command += ["-q", "-x", "-p", "no:cacheprovider", *part]
     return subprocess.Popen(
         command,
         cwd=ROOT,
-        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

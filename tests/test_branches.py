@@ -1,4 +1,4 @@
-"""The tests of storage and dispatchers take nearly every branch there, compiled ones included."""
+"""The tests of storage and dispatchers take nearly every branch there."""
 
 from collections.abc import Callable
 from pathlib import Path

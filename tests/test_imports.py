@@ -10,8 +10,7 @@ import pytest
 
 from wakelog.actors.ray.options import TARGETS
 
-COMPILED = {"numba"}
-ARRAYS = COMPILED | {"numpy"}
+ARRAYS = {"numpy"}
 COMMANDS = {"wakelog.cli.app", "wakelog.cli.command"}
 OTHERS = {"pydantic", "pandas", "pyarrow", "scipy"}
 
@@ -23,16 +22,16 @@ ABSENT = {
         ARRAYS | OTHERS | {"ray", "structlog", "asyncio", "wakelog.client"}
     ),
     "wakelog.actors.deploy.supervised": ARRAYS | COMMANDS | OTHERS | {"ray", "prometheus_client"},
-    "wakelog.actors.deploy.local": COMPILED | COMMANDS | OTHERS | {"ray"},
+    "wakelog.actors.deploy.local": COMMANDS | OTHERS | {"ray"},
     "wakelog.actors.deploy.supervisor": ARRAYS | COMMANDS | OTHERS,
     # Spark imports it in three processes of the driver for each query.
-    "pyspark_rocketmq": COMPILED | COMMANDS | OTHERS | {"ray", "prometheus_client"},
+    "pyspark_rocketmq": COMMANDS | OTHERS | {"ray", "prometheus_client"},
 }
 
-# Their queues are arrays; compiled code comes when there is much to do.
+# Their queues are arrays.
 WITH_ARRAYS = {"Broker", "Reput", "PullHold"}
 SERVICES = {
-    target.partition(":")[0]: (COMPILED if kind in WITH_ARRAYS else ARRAYS)
+    target.partition(":")[0]: (set() if kind in WITH_ARRAYS else ARRAYS)
     | COMMANDS
     | OTHERS
     | {"ray", "prometheus_client"}

@@ -32,8 +32,8 @@ def extras(*names: str) -> list[str]:
 @pytest.mark.parametrize(
     ("name", "extra_names", "groups"),
     [
-        ("requirements.lock", ["fast", "ray", "ray-data", "spark"], ["build", "dev"]),
-        ("requirements-up.lock", ["fast", "ray"], ["build"]),
+        ("requirements.lock", ["ray", "ray-data", "spark"], ["build", "dev"]),
+        ("requirements-up.lock", ["console", "ray", "testing"], ["build"]),
     ],
 )
 def test_a_lock_holds_every_dependency_with_hashes_and_no_index(

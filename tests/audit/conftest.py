@@ -1,5 +1,5 @@
 """The fixtures of the dispatchers' tests: the tools here run what those derive."""
 
-from tests.dispatchers.conftest import compiled, fs, kernels
+from tests.dispatchers.conftest import compiled, fs, functions
 
-__all__ = ["compiled", "fs", "kernels"]
+__all__ = ["compiled", "fs", "functions"]

@@ -8,10 +8,12 @@ from tests.audit.logs import derived_files, random_log
 from tests.dispatchers.stores import dispatch_config
 from tests.dispatchers.workers import InTurn
 from tests.fakes.records import LogBytes, properties
+from wakelog.audit import parts as parts_module
 from wakelog.audit import rebuild
 from wakelog.audit.parts import ScanJob, part_loader, scan_segment
 from wakelog.audit.rebuild import LogReport, Rebuild, run_rebuild
 from wakelog.audit.stretches import FillStretch
+from wakelog.compiled.library import Choice
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
 
@@ -59,7 +61,9 @@ def test_any_log_gives_the_same_files(
         before = {path.name: path.read_bytes() for path in parts.iterdir()}
         scan_segment(job, begin)
         assert {path.name: path.read_bytes() for path in parts.iterdir()} == before
-    expected, ordered = rebuilt(config, tmp_path / "ordered")
+    with monkeypatch.context() as patch:
+        patch.setattr(rebuild, "CHOICE", Choice(None))
+        expected, ordered = rebuilt(config, tmp_path / "ordered")
     load, loaded = part_loader(str(parts)), []
 
     def count(lane: object, begin: int, end: int) -> object:
@@ -67,7 +71,6 @@ def test_any_log_gives_the_same_files(
         loaded.extend([begin] if filled else [])
         return filled
 
-    monkeypatch.setattr(rebuild, "BULK_LOG_BYTES_MIN", 0)
     report, files = rebuilt(config, tmp_path / "made", InTurn(), count)  # type: ignore[arg-type]
     assert files == ordered and len(files[0]) > 20 and len(files[1]) > 3
     assert report == expected
@@ -86,6 +89,16 @@ def test_a_full_file_gets_a_successor_with_the_next_record(
     report, (_, index) = rebuilt(config, tmp_path / "made")
     assert report.index_files_count == len(index)
     assert len(index) == (keyed + keyless + 1) // 2 if keyed % 2 == 0 else (keyed + 1) // 2
+
+
+def test_a_task_without_the_compiled_library_leaves_its_segment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts_module, "CHOICE", Choice(None))
+    config = store_of(random_log(1, segment_bytes=SEGMENT_BYTES, count=10), tmp_path)
+    (tmp_path / "parts").mkdir()
+    scan_segment(ScanJob(config, str(tmp_path / "parts"), check_bodies=True), 0)
+    assert not list((tmp_path / "parts").iterdir())
 
 
 def test_a_stretch_without_a_file_is_scanned_by_the_rebuild(tmp_path: Path) -> None:

@@ -6,13 +6,11 @@ from pathlib import Path
 import pytest
 
 from tests.golden_stores import open_golden
-from wakelog.audit import rebuild
 from wakelog.audit.operator import AuditRefused
 from wakelog.audit.rebuild import rebuild_into
 from wakelog.audit.repair import repair
 from wakelog.audit.replacement import rebuild_store
 from wakelog.audit.verify import verify
-from wakelog.cli.log_operator import LogOperator
 from wakelog.cli.log_settings import store_config
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import DamagedStore
@@ -43,15 +41,6 @@ def test_what_is_no_folder_of_ours_is_left_alone(tmp_path: Path, kind: str) -> N
         rebuild_store(store_config(str(store), None, []))
     assert place.is_symlink() if kind == "link" else place.read_text() == "mine"
     assert (store / "consumequeue").is_dir()
-
-
-@pytest.mark.slow
-def test_a_large_log_goes_the_compiled_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rebuild, "BULK_LOG_BYTES_MIN", 0)
-    store, _ = open_golden("basic", tmp_path)
-    config, operator = store_config(str(store), None, []), LogOperator(is_shown=True)
-    report = verify(config, scratch=str(tmp_path), operator=operator)
-    assert report.findings.kept == [] and report.entries_count == 808
 
 
 def files_of(store: Path, folder: str) -> dict[str, bytes]:

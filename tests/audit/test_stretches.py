@@ -15,8 +15,8 @@ from wakelog.audit.stretches import (
     StretchReader,
     first_record,
 )
+from wakelog.compiled.columns import ScanFunctions
 from wakelog.dispatchers.read_ahead import Worker
-from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.kernels.window_columns import WindowColumns
 
 SEGMENT_BYTES = 1 << 20
@@ -53,9 +53,11 @@ class Log:
         return len(found)
 
 
-def stretches(log: Log, kernels: Kernels, worker: Worker, lanes_count: int = 4) -> Stretches:
+def stretches(
+    log: Log, functions: ScanFunctions, worker: Worker, lanes_count: int = 4
+) -> Stretches:
     columns = [
-        WindowColumns(kernels, window_bytes=1 << 10, records_max=256) for _ in range(lanes_count)
+        WindowColumns(functions, window_bytes=1 << 10, records_max=256) for _ in range(lanes_count)
     ]
     lanes = [StretchReader(log, one) for one in columns]
     return Stretches(lanes, worker, stretch_bytes=STRETCH_BYTES)
@@ -81,7 +83,7 @@ def log_of(count: int, seed: int = 0) -> LogBytes:
 
 
 @pytest.mark.parametrize("lanes_count", [2, 3, 7])
-def test_the_records_of_a_log_in_order(compiled: Kernels, lanes_count: int) -> None:
+def test_the_records_of_a_log_in_order(compiled: ScanFunctions, lanes_count: int) -> None:
     log = log_of(200)
     assert log.end > 10 * STRETCH_BYTES
     worker = LaterWorker()
@@ -92,7 +94,9 @@ def test_the_records_of_a_log_in_order(compiled: Kernels, lanes_count: int) -> N
 
 
 @pytest.mark.parametrize("lanes_count", [4, 7])
-def test_instead_of_waiting_a_stretch_is_filled_here(compiled: Kernels, lanes_count: int) -> None:
+def test_instead_of_waiting_a_stretch_is_filled_here(
+    compiled: ScanFunctions, lanes_count: int
+) -> None:
     log = log_of(200)
     worker = SlowWorker()
     ahead = stretches(Log(bytes(log.data)), compiled, worker, lanes_count)
@@ -100,7 +104,7 @@ def test_instead_of_waiting_a_stretch_is_filled_here(compiled: Kernels, lanes_co
     assert worker.submitted_count < -(-log.end // STRETCH_BYTES)
 
 
-def test_with_threads(compiled: Kernels) -> None:
+def test_with_threads(compiled: ScanFunctions) -> None:
     log = log_of(300)
     with ThreadPoolExecutor(3) as pool:
         ahead = stretches(Log(bytes(log.data)), compiled, pool)
@@ -111,7 +115,9 @@ def test_with_threads(compiled: Kernels) -> None:
 
 @pytest.mark.parametrize("make_worker", [LaterWorker, SlowWorker])
 @pytest.mark.parametrize("seed", range(5))
-def test_over_damage(compiled: Kernels, seed: int, make_worker: Callable[[], LaterWorker]) -> None:
+def test_over_damage(
+    compiled: ScanFunctions, seed: int, make_worker: Callable[[], LaterWorker]
+) -> None:
     log = log_of(200, seed)
     rng = random.Random(seed)
     wrong = {rng.randrange(200) for _ in range(9)}
@@ -121,7 +127,7 @@ def test_over_damage(compiled: Kernels, seed: int, make_worker: Callable[[], Lat
     assert found == [place for i, place in enumerate(log.offsets) if i not in wrong]
 
 
-def test_a_body_that_holds_a_record_of_its_place_is_no_record(compiled: Kernels) -> None:
+def test_a_body_that_holds_a_record_of_its_place_is_no_record(compiled: ScanFunctions) -> None:
     log = LogBytes(SEGMENT_BYTES)
     while log.end < STRETCH_BYTES - 200:
         log.add()
@@ -137,7 +143,7 @@ def test_a_body_that_holds_a_record_of_its_place_is_no_record(compiled: Kernels)
     assert offsets(stretches(source, compiled, LaterWorker()), 0, log.end) == log.offsets
 
 
-def test_records_longer_than_stretches(compiled: Kernels) -> None:
+def test_records_longer_than_stretches(compiled: ScanFunctions) -> None:
     log = LogBytes(SEGMENT_BYTES)
     for i in range(30):
         log.add(body=bytes(3 * STRETCH_BYTES if i % 3 == 0 else 50))
@@ -147,7 +153,7 @@ def test_records_longer_than_stretches(compiled: Kernels) -> None:
 
 @pytest.mark.parametrize("make_worker", [LaterWorker, SlowWorker])
 def test_a_failed_read_is_raised_where_it_is_wanted(
-    compiled: Kernels, make_worker: Callable[[], LaterWorker]
+    compiled: ScanFunctions, make_worker: Callable[[], LaterWorker]
 ) -> None:
     log = log_of(200)
     source = Log(bytes(log.data))
@@ -165,7 +171,7 @@ def test_a_failed_read_is_raised_where_it_is_wanted(
     assert offsets(ahead, begin, log.end) == [place for place in log.offsets if place >= begin]
 
 
-def test_what_is_on_its_way_is_waited_for_before_the_log_is_closed(compiled: Kernels) -> None:
+def test_what_is_on_its_way_is_waited_for_before_the_log_is_closed(compiled: ScanFunctions) -> None:
     log = log_of(200)
     source = Log(bytes(log.data))
     ahead = stretches(source, compiled, LaterWorker(), lanes_count=7)
@@ -178,7 +184,7 @@ def test_what_is_on_its_way_is_waited_for_before_the_log_is_closed(compiled: Ker
     assert source.reads_count == reads_count
 
 
-def test_nothing_is_there(compiled: Kernels) -> None:
+def test_nothing_is_there(compiled: ScanFunctions) -> None:
     ahead = stretches(Log(b""), compiled, LaterWorker())
     assert ahead.fill(0, 4096).scan is None
     ahead.cancel()

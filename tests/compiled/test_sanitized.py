@@ -9,7 +9,9 @@ import pytest
 
 from wakelog.compiled.build import BuildFailed, build, compilers
 
-CHUNKS_COUNT = 40_000
+TRIED = {"mutated_sends": (40_000, "chunks"), "hostile_columns": (4_000, "logs")}
+"""A module, how much it tries, and of what."""
+
 RUN_SECONDS_MAX = 600
 SANITIZERS = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
@@ -25,14 +27,16 @@ def runtime() -> str:
 @pytest.mark.long
 @pytest.mark.process
 @pytest.mark.timeout(RUN_SECONDS_MAX + 60)
-def test_mutated_sends_read_and_write_nothing_outside(tmp_path: Path) -> None:
+@pytest.mark.parametrize("module", TRIED)
+def test_hostile_input_reads_and_writes_nothing_outside(module: str, tmp_path: Path) -> None:
+    count, unit = TRIED[module]
     library = tmp_path / "sanitized.abi3.so"
     try:
         build(library, *SANITIZERS)
     except BuildFailed as failure:
         pytest.skip(str(failure))
     outcome = subprocess.run(
-        [sys.executable, "-m", "tests.compiled.mutated_sends", str(library), str(CHUNKS_COUNT)],
+        [sys.executable, "-m", f"tests.compiled.{module}", str(library), str(count)],
         env={
             **os.environ,
             "LD_PRELOAD": runtime(),
@@ -45,4 +49,4 @@ def test_mutated_sends_read_and_write_nothing_outside(tmp_path: Path) -> None:
         check=False,
     )
     assert outcome.returncode == 0, outcome.stderr[-4_000:]
-    assert outcome.stdout.startswith(f"{CHUNKS_COUNT} chunks, ")
+    assert outcome.stdout.startswith(f"{count} {unit}, ")

@@ -34,10 +34,9 @@ def upload(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return archive
 
 
-def test_the_packages_are_those_of_the_project_and_of_fast() -> None:
+def test_the_packages_are_those_of_the_project() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = project["dependencies"] + project["optional-dependencies"]["fast"]
-    assert runtime_env()["pip"] == sorted(wanted)
+    assert runtime_env()["pip"] == sorted(project["dependencies"])
 
 
 def test_ray_data_brings_its_packages_as_well() -> None:

@@ -4,19 +4,19 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.fakes.columns import compiled_functions
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.own_files import OwnFiles
-from wakelog.storage.kernels.kernels import Kernels
-from wakelog.storage.kernels.loader import compile_kernels
+from wakelog.compiled.columns import ScanFunctions
 
 
 @pytest.fixture(scope="session")
-def compiled() -> Kernels:
-    return compile_kernels()
+def compiled() -> ScanFunctions:
+    return compiled_functions()
 
 
 @pytest.fixture(params=["plain", "bulk"])
-def kernels(request: pytest.FixtureRequest, compiled: Kernels) -> Kernels | None:
+def functions(request: pytest.FixtureRequest, compiled: ScanFunctions) -> ScanFunctions | None:
     return compiled if request.param == "bulk" else None
 
 

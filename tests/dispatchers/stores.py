@@ -5,10 +5,10 @@ from typing import Any
 from tests.fakes.logs import read_file, small_config
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import LogBytes
+from wakelog.compiled.columns import ScanFunctions
 from wakelog.dispatchers.dispatcher import DispatchBatch
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.kernels.columns import Columns
-from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.log.scan import scan_plain
 from wakelog.storage.queue.entries import ENTRY
 
@@ -20,14 +20,14 @@ def dispatch_config(**values: Any) -> StoreConfig:
 
 
 def batch_of(
-    log: LogBytes, kernels: Kernels | None = None, *, begin: int = 0, caught_up: bool = True
+    log: LogBytes, functions: ScanFunctions | None = None, *, begin: int = 0, caught_up: bool = True
 ) -> DispatchBatch:
     """Return the records of a log of one segment, from offset `begin` on, in either form."""
-    if kernels is None:
+    if functions is None:
         data = bytes(log.data[begin : log.end])
         requests = scan_plain(data, begin, log.segment_bytes, (1000,)).requests
         return DispatchBatch(begin, log.end, NOW_MS, requests=requests, caught_up=caught_up)
-    columns = Columns(kernels, (1000,), buffer_bytes=log.segment_bytes, records_max=256)
+    columns = Columns(functions, (1000,), buffer_bytes=log.segment_bytes, records_max=256)
     columns.buffer[: log.end] = log.data
     columns.scan(begin=begin, end=log.end, physical_offset=begin, segment_end=log.segment_bytes)
     return DispatchBatch(begin, log.end, NOW_MS, columns=columns, caught_up=caught_up)

@@ -1,13 +1,13 @@
 """The arrivals and the put statistics of a batch."""
 
 from tests.dispatchers.stores import batch_of
+from tests.fakes.columns import compiled_functions
 from tests.fakes.records import STORE_MS, LogBytes, properties, record
+from wakelog.compiled.columns import ScanFunctions
 from wakelog.dispatchers.arrivals import Arrival, TopicPuts, batch_arrivals, count_puts
 from wakelog.dispatchers.dispatcher import DispatchBatch
 from wakelog.protocol.java import string_hash
 from wakelog.storage.kernels.columns import Columns
-from wakelog.storage.kernels.kernels import Kernels
-from wakelog.storage.kernels.loader import compile_kernels
 from wakelog.storage.log.scan import scan_plain
 
 MULTI = properties(TAGS="m", INNER_MULTI_DISPATCH="%LMQ%x,Y", INNER_MULTI_QUEUE_OFFSET="4,5")
@@ -44,7 +44,7 @@ def test_one_by_one_in_log_order() -> None:
     ]
 
 
-def test_in_bulk_one_a_queue(compiled: Kernels) -> None:
+def test_in_bulk_one_a_queue(compiled: ScanFunctions) -> None:
     log = log_of_messages()
     at = log.offsets
     assert batch_arrivals(batch_of(log, compiled), enable_lmq=True) == [
@@ -55,17 +55,17 @@ def test_in_bulk_one_a_queue(compiled: Kernels) -> None:
     ]
 
 
-def test_a_prepared_message_for_several_queues_is_none(kernels: Kernels | None) -> None:
+def test_a_prepared_message_for_several_queues_is_none(functions: ScanFunctions | None) -> None:
     log = LogBytes()
     log.add(MULTI, sys_flag=4)
-    assert batch_arrivals(batch_of(log, kernels), enable_lmq=True) == []
+    assert batch_arrivals(batch_of(log, functions), enable_lmq=True) == []
 
 
-def test_a_slave_counts_every_record(kernels: Kernels | None) -> None:
+def test_a_slave_counts_every_record(functions: ScanFunctions | None) -> None:
     log = log_of_messages()
     puts: dict[str, TopicPuts] = {}
     for _ in range(2):
-        count_puts(batch_of(log, kernels), puts)
+        count_puts(batch_of(log, functions), puts)
     sizes = [
         end - begin for begin, end in zip(log.offsets, [*log.offsets[1:], log.end], strict=True)
     ]
@@ -80,7 +80,7 @@ def test_a_slave_counts_every_record(kernels: Kernels | None) -> None:
 def test_both_forms_give_the_same_records() -> None:
     data = record(0) + record(len(record(0)), topic="Other")
     plain = scan_plain(data, 0, 4096, ()).requests
-    columns = Columns(compile_kernels(), buffer_bytes=len(data), records_max=2)
+    columns = Columns(compiled_functions(), buffer_bytes=len(data), records_max=2)
     columns.buffer[:] = data
     columns.scan(begin=0, end=len(data), physical_offset=0, segment_end=4096)
     one = DispatchBatch(0, len(data), 5, requests=plain)

@@ -9,6 +9,7 @@ from tests.dispatchers.stores import batch_of, dispatch_config, queue_entries
 from tests.fakes.logs import write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import LogBytes, properties
+from wakelog.compiled.columns import ScanFunctions
 from wakelog.dispatchers import consume_queue
 from wakelog.dispatchers.consume_queue import (
     FILES_AHEAD_COUNT,
@@ -24,7 +25,6 @@ from wakelog.storage.durability.deleted_topics import (
 )
 from wakelog.storage.durability.dispatched import DispatchedFile, IndexEnd
 from wakelog.storage.errors import StoreFull
-from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.kernels.layout import ENTRY_BYTES
 
 CONFIG = dispatch_config()
@@ -38,9 +38,9 @@ def log_of_queues() -> LogBytes:
     return log
 
 
-def test_each_record_in_its_queue(fs: MemoryFileSystem, kernels: Kernels | None) -> None:
+def test_each_record_in_its_queue(fs: MemoryFileSystem, functions: ScanFunctions | None) -> None:
     log = log_of_queues()
-    ConsumeQueueDispatcher(fs, CONFIG).dispatch(batch_of(log, kernels))
+    ConsumeQueueDispatcher(fs, CONFIG).dispatch(batch_of(log, functions))
     found = {
         (topic, queue_id): [entry[0] for entry in queue_entries(fs, CONFIG, topic, queue_id)]
         for topic in "AB"
@@ -51,67 +51,69 @@ def test_each_record_in_its_queue(fs: MemoryFileSystem, kernels: Kernels | None)
 
 @pytest.mark.parametrize(("sys_flag", "count"), [(0, 1), (4, 0), (8, 1), (12, 0), (0x31, 1)])
 def test_prepared_and_rolled_back_messages_get_none(
-    fs: MemoryFileSystem, kernels: Kernels | None, sys_flag: int, count: int
+    fs: MemoryFileSystem, functions: ScanFunctions | None, sys_flag: int, count: int
 ) -> None:
     log = LogBytes()
     log.add(sys_flag=sys_flag)
-    ConsumeQueueDispatcher(fs, CONFIG).dispatch(batch_of(log, kernels))
+    ConsumeQueueDispatcher(fs, CONFIG).dispatch(batch_of(log, functions))
     assert len(queue_entries(fs, CONFIG, "T")) == count
 
 
 def test_a_delayed_message_has_its_time_of_delivery(
-    fs: MemoryFileSystem, kernels: Kernels | None
+    fs: MemoryFileSystem, functions: ScanFunctions | None
 ) -> None:
     log = LogBytes()
     log.add(properties(DELAY="1", TAGS="a"), topic=SCHEDULE_TOPIC, store_timestamp_ms=5000)
-    ConsumeQueueDispatcher(fs, CONFIG).dispatch(batch_of(log, kernels))
+    ConsumeQueueDispatcher(fs, CONFIG).dispatch(batch_of(log, functions))
     [(_, _, tags_code)] = queue_entries(fs, CONFIG, SCHEDULE_TOPIC)
     assert tags_code == 6000
 
 
-def test_further_queues_in_log_order(fs: MemoryFileSystem, kernels: Kernels | None) -> None:
+def test_further_queues_in_log_order(fs: MemoryFileSystem, functions: ScanFunctions | None) -> None:
     log = LogBytes()
     multi = properties(INNER_MULTI_DISPATCH="%LMQ%a,B", INNER_MULTI_QUEUE_OFFSET="0,1")
     log.add(topic="B", queue_id=2, queue_offset=0)
     log.add(multi, topic="A", queue_id=2, queue_offset=0)
     log.add(topic="B", queue_id=2, queue_offset=2)
-    ConsumeQueueDispatcher(fs, LMQ).dispatch(batch_of(log, kernels))
+    ConsumeQueueDispatcher(fs, LMQ).dispatch(batch_of(log, functions))
     assert [entry[0] for entry in queue_entries(fs, LMQ, "A", 2)] == [log.offsets[1]]
     assert [entry[0] for entry in queue_entries(fs, LMQ, "%LMQ%a", 0)] == [log.offsets[1]]
     assert [entry[0] for entry in queue_entries(fs, LMQ, "B", 2)] == log.offsets
 
 
-def test_further_queues_only_where_enabled(fs: MemoryFileSystem, kernels: Kernels | None) -> None:
+def test_further_queues_only_where_enabled(
+    fs: MemoryFileSystem, functions: ScanFunctions | None
+) -> None:
     log = LogBytes()
     log.add(properties(INNER_MULTI_DISPATCH="%LMQ%a", INNER_MULTI_QUEUE_OFFSET="0"))
-    ConsumeQueueDispatcher(fs, CONFIG).dispatch(batch_of(log, kernels))
+    ConsumeQueueDispatcher(fs, CONFIG).dispatch(batch_of(log, functions))
     assert queue_entries(fs, CONFIG, "%LMQ%a") == []
 
 
 @pytest.mark.parametrize("topic", ["../../etc", "", "a/b", "ü", "a\0b"])
 def test_a_name_that_may_not_become_a_path_is_left_out(
-    fs: MemoryFileSystem, kernels: Kernels | None, topic: str
+    fs: MemoryFileSystem, functions: ScanFunctions | None, topic: str
 ) -> None:
     log = LogBytes()
     log.add(topic=topic)
     log.add(topic="T", queue_id=-1)
     log.add(topic="T")
     dispatcher = ConsumeQueueDispatcher(fs, CONFIG)
-    dispatcher.dispatch(batch_of(log, kernels))
+    dispatcher.dispatch(batch_of(log, functions))
     assert dispatcher.statistics()["illegal_names_count"] == 2
     assert len(queue_entries(fs, CONFIG, "T")) == 1
     assert fs.list_directory("/store/consumequeue") == ["T"]
 
 
-def test_again_changes_nothing(fs: MemoryFileSystem, kernels: Kernels | None) -> None:
+def test_again_changes_nothing(fs: MemoryFileSystem, functions: ScanFunctions | None) -> None:
     log = LogBytes()
     for i in range(8):
         log.add(queue_offset=i)
     for _ in range(2):
         dispatcher = ConsumeQueueDispatcher(fs, CONFIG)
         dispatcher.recover(log.end)
-        dispatcher.dispatch(batch_of(log, kernels))
-        dispatcher.dispatch(batch_of(log, kernels, begin=log.offsets[5]))
+        dispatcher.dispatch(batch_of(log, functions))
+        dispatcher.dispatch(batch_of(log, functions, begin=log.offsets[5]))
         assert [entry[0] for entry in queue_entries(fs, CONFIG, "T")] == log.offsets
         dispatcher.close()
     assert dispatcher.statistics()["queues_count"] == 0
@@ -177,7 +179,7 @@ def test_a_first_message_waits_for_no_sync_where_files_were_made_ahead(
 @pytest.mark.parametrize("count", [1, 2, 8, 11])
 def test_the_files_of_new_queues_are_made_together(
     fs: MemoryFileSystem,
-    kernels: Kernels | None,
+    functions: ScanFunctions | None,
     count: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -188,7 +190,7 @@ def test_the_files_of_new_queues_are_made_together(
     synced: list[int] = []
     monkeypatch.setattr(fs, "sync_all", lambda fds: synced.append(len(fds)))
     dispatcher = ConsumeQueueDispatcher(fs, CONFIG)
-    dispatcher.dispatch(batch_of(log, kernels))
+    dispatcher.dispatch(batch_of(log, functions))
     left = count
     expected = []
     while left > 1:
@@ -197,7 +199,7 @@ def test_the_files_of_new_queues_are_made_together(
     assert synced == expected
     assert all(len(queue_entries(fs, CONFIG, "T", i)) == 2 for i in range(count))
     synced.clear()
-    dispatcher.dispatch(batch_of(log, kernels))
+    dispatcher.dispatch(batch_of(log, functions))
     assert synced == []
     dispatcher.close()
     assert fs.list_directory("/store") == ["consumequeue"]
@@ -294,19 +296,19 @@ def test_the_extensions_of_a_topic_go_with_it(fs: MemoryFileSystem) -> None:
 
 
 def test_a_topic_that_comes_back_has_units_of_its_own(
-    fs: MemoryFileSystem, kernels: Kernels | None
+    fs: MemoryFileSystem, functions: ScanFunctions | None
 ) -> None:
     config = dispatch_config(
         enable_consume_queue_extension=True, consume_queue_extension_file_bytes=1024
     )
     dispatcher = ConsumeQueueDispatcher(fs, config)
-    dispatcher.dispatch(batch_of(log_of_queues(), kernels))
+    dispatcher.dispatch(batch_of(log_of_queues(), functions))
     before = queue_entries(fs, config, "A")
     dispatcher.remove_queues(removal("A", end=log_of_queues().end))
     assert fs.list_directory("/store/consumequeue_ext") == ["B"]
     log = log_of_queues()
     log.add(properties(TAGS="t"), topic="A")
-    dispatcher.dispatch(batch_of(log, kernels))
+    dispatcher.dispatch(batch_of(log, functions))
     assert [entry[0] for entry in queue_entries(fs, config, "A")] == [log.offsets[-1]]
     assert {tags_code for _, _, tags_code in before} == {-(1 << 63)}
     assert queue_entries(fs, config, "A")[0][2] == -(1 << 63)
@@ -316,14 +318,14 @@ def test_a_topic_that_comes_back_has_units_of_its_own(
 
 @pytest.mark.parametrize("reopened", [False, True])
 def test_records_of_a_deleted_topic_are_not_dispatched_again(
-    fs: MemoryFileSystem, kernels: Kernels | None, reopened: bool
+    fs: MemoryFileSystem, functions: ScanFunctions | None, reopened: bool
 ) -> None:
     """A crash makes dispatch begin below them; new messages of the name begin at 0."""
     log = LogBytes()
     for i in range(3):
         log.add(queue_offset=i)
     dispatcher = ConsumeQueueDispatcher(fs, CONFIG)
-    dispatcher.dispatch(batch_of(log, kernels))
+    dispatcher.dispatch(batch_of(log, functions))
     assert dispatcher.remove_queues(removal("T", end=log.end)) == 1
     assert not fs.exists("/store/consumequeue/T")
     for i in range(2):
@@ -333,7 +335,7 @@ def test_records_of_a_deleted_topic_are_not_dispatched_again(
         dispatcher.close()
         dispatcher = ConsumeQueueDispatcher(fs, CONFIG)
         dispatcher.recover(log.end)
-    dispatcher.dispatch(batch_of(log, kernels))
+    dispatcher.dispatch(batch_of(log, functions))
     assert [entry[0] for entry in queue_entries(fs, CONFIG, "T")] == log.offsets[3:5]
     assert [entry[0] for entry in queue_entries(fs, CONFIG, "Other")] == log.offsets[5:]
     dispatcher.remove_before(log.offsets[2])
@@ -343,13 +345,13 @@ def test_records_of_a_deleted_topic_are_not_dispatched_again(
 
 
 def test_a_light_queue_of_a_deleted_name_gets_no_entry(
-    fs: MemoryFileSystem, kernels: Kernels | None
+    fs: MemoryFileSystem, functions: ScanFunctions | None
 ) -> None:
     log = LogBytes()
     log.add(properties(INNER_MULTI_DISPATCH="%LMQ%a,B", INNER_MULTI_QUEUE_OFFSET="0,0"))
     dispatcher = ConsumeQueueDispatcher(fs, LMQ)
     dispatcher.remove_queues(removal("%LMQ%a", end=log.end))
-    dispatcher.dispatch(batch_of(log, kernels))
+    dispatcher.dispatch(batch_of(log, functions))
     assert sorted(fs.list_directory("/store/consumequeue")) == ["B", "T"]
 
 

@@ -8,6 +8,7 @@ from tests.fakes.logs import write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import LogBytes, properties
 from tests.filter.bits import bitmap_of
+from wakelog.compiled.columns import ScanFunctions
 from wakelog.dispatchers import core_dispatchers
 from wakelog.dispatchers.filter_bitmap import VERSION, FilterBitmap, FilterFile
 from wakelog.filter.bloom import BloomFilter
@@ -16,7 +17,6 @@ from wakelog.filter.filter_table import decode_filters, encode_filters
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.deleted_topics import QueueRemoval
 from wakelog.storage.errors import StoreFailed
-from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.log.mapped_file import OpenFiles
 from wakelog.storage.queue.consume_queue_ext import ConsumeQueueExt
@@ -53,10 +53,10 @@ def log_of_colours() -> LogBytes:
 
 
 def test_each_message_is_tried_against_the_filters_of_its_topic(
-    fs: MemoryFileSystem, kernels: Kernels | None
+    fs: MemoryFileSystem, functions: ScanFunctions | None
 ) -> None:
     write(fs, 1, table(r="colour = 'red'", n="colour <> 'red'", all="TRUE", bad="colour > 1"))
-    batch = batch_of(log_of_colours(), kernels)
+    batch = batch_of(log_of_colours(), functions)
     dispatcher = FilterBitmap(FilterFile(fs, PATH))
     dispatcher.dispatch(batch)
     assert batch.bitmaps == [bits("r", "all"), bits("n", "all"), bits("n", "all"), b""]
@@ -105,10 +105,10 @@ def test_a_file_that_cannot_be_read_stops_dispatch(fs: MemoryFileSystem, operati
     assert fs.descriptor_count == 0
 
 
-def dispatch(fs: MemoryFileSystem, config: StoreConfig, kernels: Kernels | None) -> None:
+def dispatch(fs: MemoryFileSystem, config: StoreConfig, functions: ScanFunctions | None) -> None:
     log = CommitLogReader(fs, config)
     dispatchers = core_dispatchers(fs, config, log, filters=FilterFile(fs, PATH))
-    batch = batch_of(log_of_colours(), kernels)
+    batch = batch_of(log_of_colours(), functions)
     for dispatcher in dispatchers:
         dispatcher.dispatch(batch)
         assert dispatcher.remove_before(0) == 0
@@ -116,9 +116,11 @@ def dispatch(fs: MemoryFileSystem, config: StoreConfig, kernels: Kernels | None)
         dispatcher.close()
 
 
-def test_the_queue_s_units_have_the_bitmaps(fs: MemoryFileSystem, kernels: Kernels | None) -> None:
+def test_the_queue_s_units_have_the_bitmaps(
+    fs: MemoryFileSystem, functions: ScanFunctions | None
+) -> None:
     write(fs, 1, table(r="colour = 'red'"))
-    dispatch(fs, CONFIG, kernels)
+    dispatch(fs, CONFIG, functions)
     ext = ConsumeQueueExt(
         fs,
         CONFIG.paths.consume_queue_extension("T", 0),
@@ -134,9 +136,11 @@ def test_the_queue_s_units_have_the_bitmaps(fs: MemoryFileSystem, kernels: Kerne
     assert {unit and unit.tags_code for unit in found} == {ord("t")}
 
 
-def test_without_units_nothing_is_tried(fs: MemoryFileSystem, kernels: Kernels | None) -> None:
+def test_without_units_nothing_is_tried(
+    fs: MemoryFileSystem, functions: ScanFunctions | None
+) -> None:
     write(fs, 1, table(r="colour = 'red'"))
-    dispatch(fs, dispatch_config(), kernels)
+    dispatch(fs, dispatch_config(), functions)
     assert [tags for _, _, tags in queue_entries(fs, CONFIG, "T")] == [ord("t")] * 3
     assert not fs.exists("/store/consumequeue_ext")
 

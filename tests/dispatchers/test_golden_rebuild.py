@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
+from tests.fakes.columns import compiled_functions
 from tests.fakes.own_files import OwnFiles
 from tests.golden_stores import open_golden
+from wakelog.compiled.columns import ScanFunctions
 from wakelog.dispatchers import core_dispatchers
 from wakelog.dispatchers.reput import Reput
 from wakelog.filter.filter_table import FilterTable, stored_filters
 from wakelog.storage.config import BrokerRole, StoreConfig
-from wakelog.storage.kernels.kernels import Kernels
-from wakelog.storage.kernels.loader import compile_kernels
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.log.record_check import CheckKind, check_record
 
@@ -29,8 +29,8 @@ NOW_MS = 1_700_000_000_000
 
 
 @pytest.fixture(scope="module", params=["plain", "bulk"])
-def kernels(request: pytest.FixtureRequest) -> Kernels | None:
-    return compile_kernels() if request.param == "bulk" else None
+def functions(request: pytest.FixtureRequest) -> ScanFunctions | None:
+    return compiled_functions() if request.param == "bulk" else None
 
 
 def config_of(manifest: dict[str, Any], store: Path) -> StoreConfig:
@@ -72,11 +72,16 @@ def log_end(store: Path) -> int:
 
 
 def rebuild(
-    fs: OwnFiles, store: Path, manifest: dict[str, Any], kernels: Kernels | None, *, bytes_max: int
+    fs: OwnFiles,
+    store: Path,
+    manifest: dict[str, Any],
+    functions: ScanFunctions | None,
+    *,
+    bytes_max: int,
 ) -> Reput:
     config = config_of(manifest, store)
     log = CommitLogReader(fs, config)
-    reput = Reput(fs, log, core_dispatchers(fs, config, log), config, kernels=lambda: kernels)
+    reput = Reput(fs, log, core_dispatchers(fs, config, log), config, functions=functions)
     end = log_end(store)
     reput.start(end, clean_exit=True)
     while reput.step(end, bytes_max, NOW_MS).more:
@@ -89,34 +94,34 @@ def rebuild(
 @pytest.mark.parametrize("name", COPIED)
 @pytest.mark.parametrize("bytes_max", [1, 1 << 30])
 def test_a_copied_log(
-    name: str, bytes_max: int, kernels: Kernels | None, files: OwnFiles, tmp_path: Path
+    name: str, bytes_max: int, functions: ScanFunctions | None, files: OwnFiles, tmp_path: Path
 ) -> None:
     store, manifest = open_golden(name, tmp_path)
     expected, _ = open_golden(name, tmp_path, archive="rebuilt")
-    reput = rebuild(files, store, manifest, kernels, bytes_max=bytes_max)
+    reput = rebuild(files, store, manifest, functions, bytes_max=bytes_max)
     assert queue_files(store) == queue_files(expected)
     assert index_files(store) == index_files(expected)
     cursor = reput.statistics().cursor
     assert cursor.bad_stretches_count == cursor.size_mismatches_count == 0
     # Whole segments of 64 KiB are worth a bulk scan.
-    assert (cursor.bulk_records_count > 0) == (kernels is not None and cursor.position > 65536)
+    assert (cursor.bulk_records_count > 0) == (functions is not None and cursor.position > 65536)
 
 
 @pytest.mark.parametrize("name", LIVE)
 def test_the_log_of_a_live_store(
-    name: str, kernels: Kernels | None, files: OwnFiles, tmp_path: Path
+    name: str, functions: ScanFunctions | None, files: OwnFiles, tmp_path: Path
 ) -> None:
     expected, manifest = open_golden(name, tmp_path)
     copied = tmp_path / "copied"
     copied.mkdir()
     (expected / "commitlog").rename(copied / "commitlog")
-    rebuild(files, copied, manifest, kernels, bytes_max=1 << 30)
+    rebuild(files, copied, manifest, functions, bytes_max=1 << 30)
     assert queue_files(copied) == queue_files(expected)
     assert index_files(copied) == index_files(expected)
 
 
 def test_the_units_of_a_live_store_with_filters(
-    kernels: Kernels | None, files: OwnFiles, tmp_path: Path
+    functions: ScanFunctions | None, files: OwnFiles, tmp_path: Path
 ) -> None:
     expected, manifest = open_golden("filter_ext", tmp_path)
     copied = tmp_path / "copied"
@@ -137,7 +142,7 @@ def test_the_units_of_a_live_store_with_filters(
     log = CommitLogReader(fs, config)
     found: list[FilterTable | None] = [None]
     dispatchers = core_dispatchers(fs, config, log, filters=lambda: found[0])
-    reput = Reput(fs, log, dispatchers, config, kernels=lambda: kernels)
+    reput = Reput(fs, log, dispatchers, config, functions=functions)
     end = log_end(copied)
     reput.start(end, clean_exit=True)
     for limit, now in ((registered_at, None), (end, table)):

@@ -12,11 +12,11 @@ import pytest
 from tests.dispatchers.test_golden_rebuild import NOW_MS, config_of, queue_files
 from tests.fakes.own_files import OwnFiles
 from tests.golden_stores import open_golden
+from wakelog.compiled.columns import ScanFunctions
 from wakelog.dispatchers import core_dispatchers
 from wakelog.dispatchers.reput import Reput
 from wakelog.filter.filter_table import stored_filters
 from wakelog.storage.index.index_service import IndexReader
-from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.recovery.steps import recover
 
@@ -32,14 +32,14 @@ def queue_bytes(store: Path, topic: str, queue_id: int) -> bytes:
 
 @pytest.mark.parametrize("name", FIXTURES)
 def test_queues_and_keys(
-    name: str, kernels: Kernels | None, files: OwnFiles, tmp_path: Path
+    name: str, functions: ScanFunctions | None, files: OwnFiles, tmp_path: Path
 ) -> None:
     store, manifest = open_golden(name, tmp_path)
     expected, _ = open_golden(name, tmp_path, archive="store_recovered")
     fs, config = files, config_of(manifest, store)
     report = recover(fs, config, NOW_MS).report
     log = CommitLogReader(fs, config)
-    reput = Reput(fs, log, core_dispatchers(fs, config, log), config, kernels=lambda: kernels)
+    reput = Reput(fs, log, core_dispatchers(fs, config, log), config, functions=functions)
     reput.start(report.log_end, clean_exit=report.clean_exit, dispatch_from=report.dispatch_from)
     while reput.step(report.log_end, 1 << 30, NOW_MS).more:
         pass
@@ -58,7 +58,7 @@ def test_queues_and_keys(
 
 
 def test_units_torn_by_a_crash_are_made_again(
-    kernels: Kernels | None, files: OwnFiles, tmp_path: Path
+    functions: ScanFunctions | None, files: OwnFiles, tmp_path: Path
 ) -> None:
     store, manifest = open_golden("filter_ext", tmp_path)
     expected, _ = open_golden("filter_ext", tmp_path / "whole")
@@ -80,7 +80,7 @@ def test_units_torn_by_a_crash_are_made_again(
     assert report.dispatch_from == 131_072
     log = CommitLogReader(fs, config)
     dispatchers = core_dispatchers(fs, config, log, filters=lambda: table)
-    reput = Reput(fs, log, dispatchers, config, kernels=lambda: kernels)
+    reput = Reput(fs, log, dispatchers, config, functions=functions)
     reput.start(report.log_end, clean_exit=False, dispatch_from=report.dispatch_from)
     while reput.step(report.log_end, 1 << 30, NOW_MS).more:
         pass

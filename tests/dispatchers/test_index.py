@@ -6,12 +6,12 @@ from tests.dispatchers.stores import batch_of, dispatch_config
 from tests.fakes.logs import read_file, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import STORE_MS, LogBytes, properties
+from wakelog.compiled.columns import ScanFunctions
 from wakelog.dispatchers import index
 from wakelog.dispatchers.index import IndexDispatcher
 from wakelog.storage.durability.dispatched import DispatchedFile, IndexEnd, read_dispatched
 from wakelog.storage.errors import StoreFailed, StoreFull
 from wakelog.storage.index.index_service import IndexReader, index_names
-from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.log.record_check import SECTOR_BYTES
 
 CONFIG = dispatch_config()
@@ -35,18 +35,18 @@ def find(fs: MemoryFileSystem, word: str) -> list[int]:
     return sorted(found)
 
 
-def test_every_key_is_found(fs: MemoryFileSystem, kernels: Kernels | None) -> None:
+def test_every_key_is_found(fs: MemoryFileSystem, functions: ScanFunctions | None) -> None:
     log = log_of_keys()
     dispatcher = open_index(fs)
     dispatcher.recover(log.end)
-    dispatcher.dispatch(batch_of(log, kernels))
+    dispatcher.dispatch(batch_of(log, functions))
     assert find(fs, "all") == log.offsets
     assert find(fs, "k3") == [log.offsets[3]]
     assert dispatcher.statistics() == {"keys_count": 10, "files_count": 1, "files_made_count": 1}
 
 
 def test_while_catching_up_it_waits_with_writing(
-    fs: MemoryFileSystem, compiled: Kernels, monkeypatch: pytest.MonkeyPatch
+    fs: MemoryFileSystem, compiled: ScanFunctions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = log_of_keys()
     dispatcher = open_index(fs)
@@ -62,7 +62,7 @@ def test_while_catching_up_it_waits_with_writing(
     assert find(fs, "all") == log.offsets
 
 
-def test_flush_writes_back_and_syncs(fs: MemoryFileSystem, compiled: Kernels) -> None:
+def test_flush_writes_back_and_syncs(fs: MemoryFileSystem, compiled: ScanFunctions) -> None:
     log = log_of_keys()
     dispatcher = open_index(fs)
     dispatcher.recover(log.end)
@@ -122,7 +122,9 @@ def test_recover_forgets_what_the_log_no_longer_has(fs: MemoryFileSystem) -> Non
     assert find(fs, "all") == []
 
 
-def test_what_a_kill_lost_is_found_by_truncate(fs: MemoryFileSystem, compiled: Kernels) -> None:
+def test_what_a_kill_lost_is_found_by_truncate(
+    fs: MemoryFileSystem, compiled: ScanFunctions
+) -> None:
     log = log_of_keys()
     dispatcher = open_index(fs)
     dispatcher.recover(log.end)

@@ -8,6 +8,7 @@ from tests.dispatchers.stores import NOW_MS, dispatch_config, queue_entries
 from tests.fakes.logs import read_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import LogBytes, properties
+from wakelog.compiled.columns import ScanFunctions
 from wakelog.dispatchers import core_dispatchers, lagging_dispatcher, log_cursor
 from wakelog.dispatchers.lagging_dispatcher import LaggingDispatcher
 from wakelog.dispatchers.log_cursor import LogCursor
@@ -16,7 +17,6 @@ from wakelog.storage.durability.dispatched import DispatchedFile
 from wakelog.storage.errors import StoreFull
 from wakelog.storage.index.index_service import IndexReader
 from wakelog.storage.index.index_writer import index_words
-from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.log.dispatch_request import DispatchRequest
 
@@ -32,7 +32,6 @@ def keys_max(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     keys_max = int(request.param)
     monkeypatch.setattr(lagging_dispatcher, "KEYS_MAX", keys_max)
     monkeypatch.setattr(log_cursor, "BULK_BYTES_MIN", 1)
-    monkeypatch.setattr(log_cursor, "BULK_WANTED_BYTES", 1)
     return keys_max
 
 
@@ -45,19 +44,19 @@ def flood() -> LogBytes:
 
 
 def open_reput(
-    fs: MemoryFileSystem, log: LogBytes, kernels: Kernels | None, *, follows: bool = True
+    fs: MemoryFileSystem, log: LogBytes, functions: ScanFunctions | None, *, follows: bool = True
 ) -> Reput:
     config = dispatch_config(**SHAPE)
     log.write(fs, config)
     reader = CommitLogReader(fs, config)
     dispatchers = core_dispatchers(fs, config, reader)
-    cursor = LogCursor(CommitLogReader(fs, config), config.delays_ms, kernels=lambda: kernels)
+    cursor = LogCursor(CommitLogReader(fs, config), config.delays_ms, functions=functions)
     return Reput(
         fs,
         reader,
         dispatchers,
         config,
-        kernels=lambda: kernels,
+        functions=functions,
         follower=LaggingDispatcher(dispatchers[-1], cursor) if follows else None,
     )
 
@@ -86,10 +85,10 @@ def index_files(fs: MemoryFileSystem) -> list[bytes]:
     return [read_file(fs, f"{directory}/{name}") for name in fs.list_directory(directory)]
 
 
-def whole_index(log: LogBytes, kernels: Kernels | None) -> list[bytes]:
+def whole_index(log: LogBytes, functions: ScanFunctions | None) -> list[bytes]:
     """Return the index of a Reput that makes it in step."""
     fs = MemoryFileSystem()
-    reput = open_reput(fs, log, kernels, follows=False)
+    reput = open_reput(fs, log, functions, follows=False)
     reput.start(log.end, clean_exit=True)
     reput.step(log.end, EVERYTHING, NOW_MS)
     reput.flush()
@@ -104,10 +103,10 @@ def found(fs: MemoryFileSystem, word: str) -> list[int]:
 
 
 def test_queues_have_every_message_while_the_index_is_behind(
-    fs: MemoryFileSystem, kernels: Kernels | None
+    fs: MemoryFileSystem, functions: ScanFunctions | None
 ) -> None:
     log = flood()
-    reput = open_reput(fs, log, kernels)
+    reput = open_reput(fs, log, functions)
     reput.start(log.end, clean_exit=True)
     decision = reput.step(log.end, EVERYTHING, NOW_MS)
     assert decision.dispatched == log.end
@@ -119,17 +118,17 @@ def test_queues_have_every_message_while_the_index_is_behind(
     assert not reput.is_behind
     assert found(fs, f"k{RECORDS - 1}.0") == [log.offsets[-1]]
     reput.flush()
-    assert index_files(fs) == whole_index(log, kernels)
+    assert index_files(fs) == whole_index(log, functions)
 
 
 def test_no_step_puts_more_keys_than_a_piece_has(
-    fs: MemoryFileSystem, kernels: Kernels | None, keys_max: int
+    fs: MemoryFileSystem, functions: ScanFunctions | None, keys_max: int
 ) -> None:
     def keys_count() -> int:
         return reput.statistics().dispatchers["index"]["keys_count"]
 
     log = flood()
-    reput = open_reput(fs, log, kernels)
+    reput = open_reput(fs, log, functions)
     reput.start(log.end, clean_exit=True)
     counts = [0]
     while reput.step(log.end, EVERYTHING, NOW_MS).more:
@@ -147,21 +146,23 @@ def test_a_record_in_parts_keeps_the_order_of_its_keys(keys_max: int) -> None:
     assert [len(index_words(part)) for part in parts] == [keys_max + 1, keys_max, keys_max, 1]
 
 
-def test_few_keys_keep_the_index_in_step(fs: MemoryFileSystem, kernels: Kernels | None) -> None:
+def test_few_keys_keep_the_index_in_step(
+    fs: MemoryFileSystem, functions: ScanFunctions | None
+) -> None:
     log = LogBytes()
     for number in range(400):
         log.add(properties(KEYS=f"k{number}"), body=b"x", queue_offset=number)
-    reput = open_reput(fs, log, kernels)
+    reput = open_reput(fs, log, functions)
     reput.start(log.end, clean_exit=True)
     assert not reput.step(log.end, EVERYTHING, NOW_MS).more
     assert found(fs, "k399") == [log.offsets[-1]]
 
 
 def test_in_step_again_after_it_has_caught_up(
-    fs: MemoryFileSystem, kernels: Kernels | None
+    fs: MemoryFileSystem, functions: ScanFunctions | None
 ) -> None:
     log = flood()
-    reput = open_reput(fs, log, kernels)
+    reput = open_reput(fs, log, functions)
     reput.start(log.end, clean_exit=True)
     finish(reput, log)
     offset = log.add(properties(KEYS="after"), body=b"x", queue_offset=RECORDS)
@@ -171,10 +172,10 @@ def test_in_step_again_after_it_has_caught_up(
 
 
 def test_a_flush_covers_what_the_index_has_too(
-    fs: MemoryFileSystem, kernels: Kernels | None
+    fs: MemoryFileSystem, functions: ScanFunctions | None
 ) -> None:
     log = flood()
-    reput = open_reput(fs, log, kernels)
+    reput = open_reput(fs, log, functions)
     reput.start(log.end, clean_exit=True)
     reput.step(log.end, EVERYTHING, NOW_MS)
     assert reput.flush().position < log.end
@@ -185,28 +186,28 @@ def test_a_flush_covers_what_the_index_has_too(
 @pytest.mark.parametrize("clean_exit", [True, False])
 @pytest.mark.parametrize("steps", range(1, RECORDS // 2))
 def test_killed_behind_the_queues_and_started_again(
-    fs: MemoryFileSystem, kernels: Kernels | None, steps: int, clean_exit: bool
+    fs: MemoryFileSystem, functions: ScanFunctions | None, steps: int, clean_exit: bool
 ) -> None:
     log = flood()
-    reput = open_reput(fs, log, kernels)
+    reput = open_reput(fs, log, functions)
     reput.start(log.end, clean_exit=True)
     for _ in range(steps):
         reput.step(log.end, EVERYTHING, NOW_MS)
     note(fs, reput.flush())
-    again = open_reput(fs, log, kernels)
+    again = open_reput(fs, log, functions)
     again.start(log.end, clean_exit=clean_exit, dispatched=None if clean_exit else log.end)
     finish(again, log)
     again.flush()
     assert queue_offsets(fs) == log.offsets
-    assert index_files(fs) == whole_index(log, kernels)
+    assert index_files(fs) == whole_index(log, functions)
 
 
 @pytest.mark.parametrize("nth", range(1, 30, 4))
 def test_a_full_disk_while_it_is_behind(
-    fs: MemoryFileSystem, kernels: Kernels | None, nth: int
+    fs: MemoryFileSystem, functions: ScanFunctions | None, nth: int
 ) -> None:
     log = flood()
-    reput = open_reput(fs, log, kernels)
+    reput = open_reput(fs, log, functions)
     reput.start(log.end, clean_exit=True)
     fs.fail("pwrite", nth=nth, number=28)
     try:
@@ -215,7 +216,7 @@ def test_a_full_disk_while_it_is_behind(
         finish(reput, log)
     reput.flush()
     assert queue_offsets(fs) == log.offsets
-    assert index_files(fs) == whole_index(log, kernels)
+    assert index_files(fs) == whole_index(log, functions)
 
 
 def test_a_log_trimmed_below_a_follower_moves_it_up(fs: MemoryFileSystem) -> None:

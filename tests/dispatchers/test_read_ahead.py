@@ -4,9 +4,9 @@ import pytest
 
 from tests.dispatchers.workers import LaterWorker
 from tests.fakes.records import LogBytes
+from wakelog.compiled.columns import ScanFunctions
 from wakelog.dispatchers.read_ahead import ReadAhead
 from wakelog.storage.kernels.columns import Columns
-from wakelog.storage.kernels.kernels import Kernels
 
 SEGMENT_BYTES = 1 << 14
 BUFFER_BYTES = 1 << 10
@@ -40,9 +40,9 @@ def log() -> LogBytes:
     return log
 
 
-def reader(log: Log, kernels: Kernels, worker: LaterWorker | None) -> ReadAhead:
+def reader(log: Log, functions: ScanFunctions, worker: LaterWorker | None) -> ReadAhead:
     return ReadAhead(
-        log, lambda: Columns(kernels, buffer_bytes=BUFFER_BYTES, records_max=64), worker
+        log, lambda: Columns(functions, buffer_bytes=BUFFER_BYTES, records_max=64), worker
     )
 
 
@@ -57,27 +57,27 @@ def offsets(ahead: ReadAhead, end: int) -> list[int]:
     return found
 
 
-def test_the_same_records_with_a_worker_and_without(log: LogBytes, compiled: Kernels) -> None:
+def test_the_same_records_with_a_worker_and_without(log: LogBytes, compiled: ScanFunctions) -> None:
     worker = LaterWorker()
     assert offsets(reader(Log(log), compiled, None), log.end) == log.offsets
     assert offsets(reader(Log(log), compiled, worker), log.end) == log.offsets
     assert worker.submitted_count > 5
 
 
-def test_nothing_is_read_ahead_that_the_limit_cuts(log: LogBytes, compiled: Kernels) -> None:
+def test_nothing_is_read_ahead_that_the_limit_cuts(log: LogBytes, compiled: ScanFunctions) -> None:
     worker = LaterWorker()
     reader(Log(log), compiled, worker).fill(0, 2 * BUFFER_BYTES - 200)
     assert worker.submitted_count == 0
 
 
-def test_nothing_is_read_ahead_behind_damage(log: LogBytes, compiled: Kernels) -> None:
+def test_nothing_is_read_ahead_behind_damage(log: LogBytes, compiled: ScanFunctions) -> None:
     worker = LaterWorker()
     log.damage(log.offsets[3] + 4, b"\0")
     reader(Log(log), compiled, worker).fill(0, log.end)
     assert worker.submitted_count == 0
 
 
-def test_an_unexpected_place_is_read_again(log: LogBytes, compiled: Kernels) -> None:
+def test_an_unexpected_place_is_read_again(log: LogBytes, compiled: ScanFunctions) -> None:
     source = Log(log)
     ahead = reader(source, compiled, LaterWorker())
     ahead.fill(0, log.end)
@@ -87,7 +87,7 @@ def test_an_unexpected_place_is_read_again(log: LogBytes, compiled: Kernels) -> 
 
 
 def test_a_failed_read_is_raised_where_it_is_wanted_and_only_there(
-    log: LogBytes, compiled: Kernels
+    log: LogBytes, compiled: ScanFunctions
 ) -> None:
     source = Log(log)
     ahead = reader(source, compiled, LaterWorker())

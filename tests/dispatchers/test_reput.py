@@ -9,6 +9,7 @@ from tests.dispatchers.stores import NOW_MS, dispatch_config, queue_entries
 from tests.fakes.logs import read_file, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import STORE_MS, LogBytes, properties
+from wakelog.compiled.columns import ScanFunctions
 from wakelog.dispatchers import core_dispatchers, log_cursor
 from wakelog.dispatchers.dispatcher import CoreDispatcher, DispatchBatch, FlushPart
 from wakelog.dispatchers.index import IndexDispatcher
@@ -17,7 +18,6 @@ from wakelog.storage.config import BrokerRole, StoreConfig
 from wakelog.storage.durability.deleted_topics import QueueRemoval
 from wakelog.storage.errors import StoreFull
 from wakelog.storage.index.index_service import IndexReader
-from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 
 EVERYTHING = 1 << 40
@@ -26,7 +26,6 @@ EVERYTHING = 1 << 40
 @pytest.fixture(autouse=True)
 def bulk_from_the_first_byte_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_cursor, "BULK_BYTES_MIN", 1)
-    monkeypatch.setattr(log_cursor, "BULK_WANTED_BYTES", 1)
 
 
 class Recorder:
@@ -86,7 +85,7 @@ def log_of(count: int = 30, *, begin: int = 0) -> LogBytes:
 def open_reput(
     fs: MemoryFileSystem,
     log: LogBytes,
-    kernels: Kernels | None = None,
+    functions: ScanFunctions | None = None,
     dispatchers: Sequence[CoreDispatcher] | None = None,
     **values: Any,
 ) -> Reput:
@@ -96,9 +95,7 @@ def open_reput(
     reader = CommitLogReader(fs, config)
     if dispatchers is None:
         dispatchers = core_dispatchers(fs, config, reader, skip_segment=skip_segment)
-    return Reput(
-        fs, reader, dispatchers, config, kernels=lambda: kernels, skip_segment=skip_segment
-    )
+    return Reput(fs, reader, dispatchers, config, functions=functions, skip_segment=skip_segment)
 
 
 def entries(fs: MemoryFileSystem, config: StoreConfig | None = None) -> list[int]:
@@ -135,9 +132,11 @@ def test_begins_no_later_than_the_log_ends(fs: MemoryFileSystem) -> None:
     assert reput.start(log.end, clean_exit=True) == log.end
 
 
-def test_never_below_the_logs_minimum(fs: MemoryFileSystem, kernels: Kernels | None) -> None:
+def test_never_below_the_logs_minimum(
+    fs: MemoryFileSystem, functions: ScanFunctions | None
+) -> None:
     log = log_of(begin=3 * 4096)  # a copied log without queues: they say 0
-    reput = open_reput(fs, log, kernels)
+    reput = open_reput(fs, log, functions)
     assert reput.start(log.end, clean_exit=True) == 3 * 4096
     assert reput.statistics().cursor.moved_up_count == 1
     reput.step(log.end, EVERYTHING, NOW_MS)
@@ -156,9 +155,9 @@ def test_an_exit_that_was_not_clean_lets_dispatchers_check_their_files(
     assert recorder.log[1:] == [f"recover {log.end}", f"truncate {log.end}"]
 
 
-def test_never_passes_readable(fs: MemoryFileSystem, kernels: Kernels | None) -> None:
+def test_never_passes_readable(fs: MemoryFileSystem, functions: ScanFunctions | None) -> None:
     log = log_of()
-    reput = open_reput(fs, log, kernels)
+    reput = open_reput(fs, log, functions)
     reput.start(log.end, clean_exit=True)
     for i, readable in enumerate([*log.offsets, log.end]):
         decision = reput.step(readable, EVERYTHING, NOW_MS)
@@ -197,24 +196,24 @@ def test_duplication_enable_is_off_by_default(fs: MemoryFileSystem) -> None:
     assert reput.step(log.end, EVERYTHING, NOW_MS).dispatched == log.end
 
 
-def test_arrivals(fs: MemoryFileSystem, kernels: Kernels | None) -> None:
+def test_arrivals(fs: MemoryFileSystem, functions: ScanFunctions | None) -> None:
     log = log_of(3)
-    reput = open_reput(fs, log, kernels)
+    reput = open_reput(fs, log, functions)
     reput.start(log.end, clean_exit=True)
     decision = reput.step(log.end, EVERYTHING, NOW_MS)
     assert decision.arrivals[-1].next_queue_offset == 3
     assert decision.arrivals[-1].physical_offset == log.offsets[-1]
-    assert len(decision.arrivals) == (1 if kernels else 3)
+    assert len(decision.arrivals) == (1 if functions else 3)
     assert decision.topic_puts == {}
     assert reput.statistics().arrivals_count == len(decision.arrivals)
     assert reput.step(log.end, EVERYTHING, NOW_MS).arrivals == []
 
 
 def test_a_slave_counts_puts_and_has_no_arrivals(
-    fs: MemoryFileSystem, kernels: Kernels | None
+    fs: MemoryFileSystem, functions: ScanFunctions | None
 ) -> None:
     log = log_of(3)
-    reput = open_reput(fs, log, kernels, broker_role=BrokerRole.SLAVE)
+    reput = open_reput(fs, log, functions, broker_role=BrokerRole.SLAVE)
     reput.start(log.end, clean_exit=True)
     decision = reput.step(log.end, EVERYTHING, NOW_MS)
     assert decision.arrivals == []
@@ -222,10 +221,12 @@ def test_a_slave_counts_puts_and_has_no_arrivals(
     assert entries(fs) == log.offsets
 
 
-def test_a_bad_record_hides_only_itself(fs: MemoryFileSystem, kernels: Kernels | None) -> None:
+def test_a_bad_record_hides_only_itself(
+    fs: MemoryFileSystem, functions: ScanFunctions | None
+) -> None:
     log = log_of()
     log.damage(log.offsets[3] + 4, b"\0")
-    reput = open_reput(fs, log, kernels)
+    reput = open_reput(fs, log, functions)
     reput.start(log.end, clean_exit=True)
     reput.step(log.end, EVERYTHING, NOW_MS)
     # Its place in the queue names the next record, so that every record keeps its own.
@@ -234,10 +235,10 @@ def test_a_bad_record_hides_only_itself(fs: MemoryFileSystem, kernels: Kernels |
     assert reput.statistics().dispatchers["consume_queue"]["gaps_count"] == 1
 
 
-def test_skip_segment_is_4_9_3_way(fs: MemoryFileSystem, kernels: Kernels | None) -> None:
+def test_skip_segment_is_4_9_3_way(fs: MemoryFileSystem, functions: ScanFunctions | None) -> None:
     log = log_of()
     log.damage(log.offsets[3] + 4, b"\0")
-    reput = open_reput(fs, log, kernels, skip_segment=True)
+    reput = open_reput(fs, log, functions, skip_segment=True)
     reput.start(log.end, clean_exit=True)
     reput.step(log.end, EVERYTHING, NOW_MS)
     assert entries(fs) == [*log.offsets[:3], *(o for o in log.offsets if o >= 4096)]
@@ -268,10 +269,10 @@ def test_a_failure_repeats_the_batch_for_all(fs: MemoryFileSystem) -> None:
 
 @pytest.mark.parametrize("nth", range(1, 12))
 def test_a_full_disk_leaves_nothing_behind(
-    fs: MemoryFileSystem, kernels: Kernels | None, nth: int
+    fs: MemoryFileSystem, functions: ScanFunctions | None, nth: int
 ) -> None:
     log = log_of()
-    reput = open_reput(fs, log, kernels)
+    reput = open_reput(fs, log, functions)
     reput.start(log.end, clean_exit=True)
     fs.fail("pwrite", nth=nth, number=28)
     for _ in range(2):
@@ -285,17 +286,17 @@ def test_a_full_disk_leaves_nothing_behind(
 
 @pytest.mark.parametrize("kills", [1, 3, 7])
 def test_killed_and_started_again_equals_a_rebuild(
-    fs: MemoryFileSystem, kernels: Kernels | None, kills: int
+    fs: MemoryFileSystem, functions: ScanFunctions | None, kills: int
 ) -> None:
     log = log_of()
-    whole = open_reput(fs, log, kernels)
+    whole = open_reput(fs, log, functions)
     whole.start(log.end, clean_exit=True)
     whole.step(log.end, EVERYTHING, NOW_MS)
     killed_fs = MemoryFileSystem()
     dispatched = 0
     for i in range(kills + 1):
         # What the one before had in memory is gone.
-        reput = open_reput(killed_fs, log, kernels)
+        reput = open_reput(killed_fs, log, functions)
         reput.start(log.end, clean_exit=False, dispatched=dispatched)
         readable = log.offsets[i * 29 // kills] if i < kills else log.end
         dispatched = max(dispatched, reput.step(readable, EVERYTHING, NOW_MS).dispatched)
@@ -368,7 +369,7 @@ def test_a_job_has_the_directories_of_every_dispatcher(fs: MemoryFileSystem) -> 
 
 
 def test_bulk_keys_are_written_when_a_batch_was_the_last(
-    fs: MemoryFileSystem, compiled: Kernels
+    fs: MemoryFileSystem, compiled: ScanFunctions
 ) -> None:
     log = log_of()
     end = log.end
@@ -408,9 +409,11 @@ def test_trim_and_removals_reach_every_dispatcher(fs: MemoryFileSystem) -> None:
     assert reput.remove_queues(QueueRemoval(("T",), (), 0)) == 4
 
 
-def test_trim_keeps_what_the_log_still_has(fs: MemoryFileSystem, kernels: Kernels | None) -> None:
+def test_trim_keeps_what_the_log_still_has(
+    fs: MemoryFileSystem, functions: ScanFunctions | None
+) -> None:
     log = log_of(120)
-    reput = open_reput(fs, log, kernels)
+    reput = open_reput(fs, log, functions)
     reput.start(log.end, clean_exit=True)
     reput.step(log.end, EVERYTHING, NOW_MS)
     # Queue files of 50 entries, index files of 49 keys.
@@ -434,14 +437,14 @@ def queue_files(fs: MemoryFileSystem) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("torn", ["entry", "unit"])
 def test_entries_torn_by_a_kill_above_the_watermark_are_made_again(
-    fs: MemoryFileSystem, kernels: Kernels | None, torn: str
+    fs: MemoryFileSystem, functions: ScanFunctions | None, torn: str
 ) -> None:
     log = log_of()
     units: dict[str, Any] = {
         "enable_consume_queue_extension": True,
         "consume_queue_extension_file_bytes": 1024,
     }
-    reput = open_reput(fs, log, kernels, **units)
+    reput = open_reput(fs, log, functions, **units)
     reput.start(log.end, clean_exit=True)
     reput.step(log.end, EVERYTHING, NOW_MS)
     whole = queue_files(fs)
@@ -452,7 +455,7 @@ def test_entries_torn_by_a_kill_above_the_watermark_are_made_again(
     data = whole[path]
     write_file(fs, path, data[:begin] + bytes(8) + data[begin + 8 :])
     assert queue_files(fs) != whole
-    again = open_reput(fs, log, kernels, **units)
+    again = open_reput(fs, log, functions, **units)
     word = log.offsets[25]
     assert again.start(log.end, clean_exit=False, dispatched=word) <= word
     again.step(log.end, EVERYTHING, NOW_MS)

@@ -1,10 +1,10 @@
-"""What the tests of the store share: a disk, where they need no other, and the kernels."""
+"""What the tests of the store share: a disk, where they need no other, and the functions."""
 
 import pytest
 
+from tests.fakes.columns import compiled_functions
 from tests.fakes.memory_file_system import MemoryFileSystem
-from wakelog.storage.kernels.kernels import Kernels
-from wakelog.storage.kernels.loader import compile_kernels
+from wakelog.compiled.columns import ScanFunctions
 
 
 @pytest.fixture
@@ -16,6 +16,6 @@ def fs() -> MemoryFileSystem:
 
 
 @pytest.fixture(scope="session")
-def kernels() -> Kernels:
+def functions() -> ScanFunctions:
     """Compile once for all tests."""
-    return compile_kernels()
+    return compiled_functions()

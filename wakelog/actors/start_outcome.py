@@ -15,8 +15,6 @@ from wakelog.network.errors import PortUnavailable, TlsRefused
 from wakelog.storage.errors import DamagedStore, StoreError, StoreFull, StoreLocked, WrongStore
 
 EXTRAS = {
-    "llvmlite": ("numba is not installed", "Install wakelog with its extra fast."),
-    "numba": ("numba is not installed", "Install wakelog with its extra fast."),
     "plotly": ("plotly is not installed", "Install wakelog with its extra spark."),
     "pyarrow": ("pyarrow is not installed", "Install wakelog with its extra spark."),
     "ray": ("Ray is not installed", "Install wakelog with its extra ray, or start with --local."),

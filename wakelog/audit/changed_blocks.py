@@ -3,9 +3,8 @@
 Source: none upstream; the format is `docs/formats/sums.md`.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from posixpath import basename, dirname, join
-from zlib import crc32
 
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.sum_keeper import ChangedBlock, compare_segment, compare_sums
@@ -14,11 +13,9 @@ from wakelog.storage.log.mapped_file import MappedFile
 from wakelog.storage.paths import StorePaths
 
 
-def changed_blocks(
-    fs: FileSystem, config: StoreConfig, crc: Callable[[bytes], int]
-) -> Iterator[ChangedBlock]:
+def changed_blocks(fs: FileSystem, config: StoreConfig) -> Iterator[ChangedBlock]:
     """Yield what has changed in the log of a store. Raises: StoreFailed."""
-    return _joined(compare_sums(fs, config, crc))
+    return _joined(compare_sums(fs, config))
 
 
 CHANGED = "something differs from when they were durable"
@@ -38,7 +35,7 @@ def changed_in_range(
         segment = MappedFile(
             fs, path, start_offset=segment_begin, size_bytes=size_bytes, read_only=True
         )
-        yield from _joined(compare_segment(fs, segment, sums_path, crc32, begin, end))
+        yield from _joined(compare_segment(fs, segment, sums_path, begin, end))
 
 
 def _joined(compared: Iterable[ChangedBlock | int]) -> Iterator[ChangedBlock]:

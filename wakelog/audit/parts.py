@@ -14,15 +14,14 @@ Source: none upstream.
 import os
 import pickle
 import uuid
-from functools import cache
 from posixpath import join
 from typing import NamedTuple
 
 from wakelog.audit.stretches import FillStretch, StretchReader, fill_stretch, next_nominal
+from wakelog.compiled.library import CHOICE
 from wakelog.dispatchers.read_ahead import Filled
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.kernels.window_columns import WindowColumns
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.paths import offset_name
@@ -36,18 +35,18 @@ class ScanJob(NamedTuple):
     check_bodies: bool
 
 
-@cache
-def _kernels() -> Kernels:
-    from wakelog.storage.kernels.loader import compile_kernels
-
-    return compile_kernels()
-
-
 def scan_segment(job: ScanJob, begin: int) -> None:
-    """Scan the stretches of the segment at `begin` into files. Raises: StoreFailed, OSError."""
+    """Scan the stretches of the segment at `begin` into files. Raises: StoreFailed, OSError.
+
+    Without the compiled library nothing is scanned here.
+    """
+    if CHOICE.library is None:
+        return
     log = CommitLogReader(FileSystem(), job.config)
     delays_ms = job.config.delays_ms
-    lane = StretchReader(log, WindowColumns(_kernels(), delays_ms, check_bodies=job.check_bodies))
+    lane = StretchReader(
+        log, WindowColumns(CHOICE.library, delays_ms, check_bodies=job.check_bodies)
+    )
     end = log.segment_end(begin)
     try:
         while begin < end:

@@ -14,13 +14,11 @@ Invariants:
 Source: org.apache.rocketmq.store.DefaultMessageStore.ReputMessageService (4.9.3).
 """
 
-import gc
 import os
 import shutil
 import time
 from os.path import abspath, dirname, expanduser
 from typing import Final, NamedTuple
-from zlib import crc32
 
 import msgspec
 import numpy as np
@@ -30,6 +28,8 @@ from wakelog.audit.operator import SILENT, AuditRefused, Operator
 from wakelog.audit.scratch_files import UnfinishedFileSystem
 from wakelog.audit.stretches import FillStretch, Stretches, StretchReader
 from wakelog.audit.workers import AT_ONCE, WORKERS_COUNT, threads
+from wakelog.compiled.columns import ScanFunctions
+from wakelog.compiled.library import CHOICE
 from wakelog.dispatchers import core_dispatchers
 from wakelog.dispatchers.dispatcher import CoreDispatcher
 from wakelog.dispatchers.log_cursor import BadStretch
@@ -43,14 +43,11 @@ from wakelog.storage.durability.deleted_topics import DeletedTopics
 from wakelog.storage.durability.start_guard import GUARDED, KEPT
 from wakelog.storage.errors import DamagedStore
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.kernels.window_columns import WindowColumns
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.log.dispatch_request import DispatchRequest
 
 STEP_BYTES_MAX: Final = 64 << 20
-BULK_LOG_BYTES_MIN: Final = 64 << 20
-"""Scanning a smaller log takes less time than importing numba."""
 UNFINISHED: Final = ".unfinished"
 _LANES_BESIDE: Final = 4
 _TAIL_PIECE_BYTES: Final = 1 << 20  # fits a core's cache
@@ -93,7 +90,6 @@ class Rebuild:
         check_bodies: bool = True,
         filters: FilterTable | None = None,
         load: FillStretch = lambda lane, begin, end: None,
-        operator: Operator = SILENT,
     ) -> None:
         """Open the log; `target` is the folder for consumequeue/ and index/.
 
@@ -101,7 +97,6 @@ class Rebuild:
         check_bodies: report the bodies whose CRC differs; queues and index do not depend on it.
         filters: give the bitmaps of extension units, if the store has units.
         load: returns a stretch that a task has scanned, see `parts.py`.
-        operator: must not interrupt the compiler.
         """
         self.config = msgspec.structs.replace(
             config,
@@ -109,9 +104,6 @@ class Rebuild:
             store_path_commit_log=",".join(config.paths.commit_log_directories),
         )
         self._worker = worker or AT_ONCE
-        self._operator = operator
-        self._kernels: Kernels | None = None
-        self._has_frozen = False
         self._log = CommitLogReader(fs, self.config)
         self._bodies = BodyCheck(self._log)
         self._dispatchers: list[CoreDispatcher] = [self._bodies] if check_bodies else []
@@ -124,14 +116,14 @@ class Rebuild:
         )
         self._lanes: list[CommitLogReader] = []
 
-        def stretches(kernels: Kernels) -> Stretches:
+        def stretches(functions: ScanFunctions) -> Stretches:
             # One is dispatched, one is spare, two are filled by the dispatching thread. Each
             # worker fills one and has the next one queued.
             lanes_count = 2 * WORKERS_COUNT + _LANES_BESIDE
             self._lanes += [CommitLogReader(fs, self.config) for _ in range(lanes_count)]
             lanes = [
                 StretchReader(
-                    log, WindowColumns(kernels, config.delays_ms, check_bodies=check_bodies)
+                    log, WindowColumns(functions, config.delays_ms, check_bodies=check_bodies)
                 )
                 for log in self._lanes
             ]
@@ -142,34 +134,17 @@ class Rebuild:
             self._log,
             self._dispatchers,
             self.config,
-            kernels=self._compiled,
+            functions=CHOICE.library,
             worker=worker,
             ahead=None if worker is None or needs_values(config) else stretches,
         )
         self.total_bytes = self._log.max_file_end - self._log.min_offset
         self._reput.start(self._log.max_file_end, clean_exit=True)
 
-    def _compiled(self) -> Kernels | None:
-        """Return compiled code, for a large log only."""
-        if self._kernels is None and self.total_bytes >= BULK_LOG_BYTES_MIN:
-            from wakelog.storage.kernels.loader import compile_kernels
-
-            with self._operator.uninterrupted():  # an interrupted numba fails with its own errors
-                self._kernels = compile_kernels()
-            self._has_frozen = not gc.get_freeze_count()
-            gc.freeze()  # each collection would go through all objects of numba
-        return self._kernels
-
     @property
     def done_bytes(self) -> int:
         """How much of `total_bytes` is done."""
         return self._reput.position - self._log.min_offset
-
-    def crc(self, data: bytes) -> int:
-        """Return the CRC-32 of bytes, by the kernels if they are loaded; from any thread."""
-        if self._kernels is None:
-            return crc32(data)
-        return self._kernels.crc_of_all(np.frombuffer(data, dtype=np.uint8))
 
     def step(self, now_ms: int) -> bool:
         """Dispatch some more of the log; False when all of it is done. Raises: StoreError."""
@@ -213,8 +188,6 @@ class Rebuild:
             dispatcher.close()
         for log in (self._log, *self._lanes):
             log.close()
-        if self._has_frozen:
-            gc.unfreeze()
 
     def _tail_bytes(self, end: int) -> int:
         piece = np.empty(_TAIL_PIECE_BYTES, dtype=np.uint8)
@@ -266,7 +239,6 @@ def make_files(
             check_bodies=False,
             filters=kept_filters(FileSystem(), config),
             load=load,
-            operator=operator,
         )
         return run_rebuild(made, operator=operator)
 

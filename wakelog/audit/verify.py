@@ -118,12 +118,12 @@ def verify_store(
         return VerifyReport(findings, is_live)
     try:
         watermark = _watermark(fs, config, findings, is_live=is_live)
-        made = Rebuild(fs, config, target, worker, filters=filters, load=load, operator=operator)
+        made = Rebuild(fs, config, target, worker, filters=filters, load=load)
         worker = worker or AT_ONCE
         log = run_rebuild(made, "verify", operator)
         for finding in _log_findings(log, watermark, is_live=is_live):
             findings.add(finding)
-        changed = worker.submit(lambda: list(changed_blocks(fs, config, made.crc)))
+        changed = worker.submit(lambda: list(changed_blocks(fs, config)))
         span, paths = Span(log.begin, log.end), made.config.paths
         comparison = Comparison(fs, config, paths, findings, span, worker, is_live)
         compares_index = compares_queues and config.message_index_enable

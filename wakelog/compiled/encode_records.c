@@ -4,50 +4,11 @@
    head comes with the hosts in it. Properties are decoded, get CLUSTER, lose WAIT, and are written
    in the order of a java.util.HashMap, as properties.py and java.py do. */
 
+#include "record_layout.h"
 #include "runs.h"
 
-enum {
-    SIZE_AT = 0, CRC_AT = 8, QUEUE_ID_AT = 12, FLAG_AT = 16, QUEUE_OFFSET_AT = 20,
-    PHYSICAL_OFFSET_AT = 28, SYS_FLAG_AT = 36, BORN_TIMESTAMP_AT = 40,
-    STORE_TIMESTAMP_AT_V4 = 56, RECONSUME_TIMES_AT_V4 = 72, BODY_SIZE_AT_V4 = 84,
-    HEAD_BYTES_V4 = 88, V6_EXTRA_BYTES = 12,
-    BORN_HOST_V6 = 0x10, STORE_HOST_V6 = 0x20, HOST_FLAGS = BORN_HOST_V6 | STORE_HOST_V6,
-    TRANSACTION_MASK = 0xC, ONEWAY_FLAG = 0x2,
-    TOPIC_BYTES_MAX = 127, RECORD_PROPERTIES_BYTES_MAX = 32767,
-    TABLE_CAPACITY_MIN = 16, TREEIFY_THRESHOLD = 8, TREEIFY_CAPACITY_MIN = 64,
-};
-#define CRC_MASK 0x7FFFFFFFu
-#define NAME_VALUE_SEPARATOR 1
-#define PROPERTY_SEPARATOR 2
-
-static uint32_t crc_tables[8][256];
-
-void make_crc_tables(void) {
-    for (uint32_t i = 0; i < 256; i++) {
-        uint32_t value = i;
-        for (int bit = 0; bit < 8; bit++)
-            value = value >> 1 ^ (value & 1 ? 0xEDB88320u : 0);
-        crc_tables[0][i] = value;
-    }
-    for (int t = 1; t < 8; t++)
-        for (int i = 0; i < 256; i++)
-            crc_tables[t][i] =
-                crc_tables[t - 1][i] >> 8 ^ crc_tables[0][crc_tables[t - 1][i] & 0xFF];
-}
-
-uint32_t crc32_of(const uint8_t *data, size_t size) {
-    uint32_t crc = 0xFFFFFFFFu;
-    for (; size >= 8; data += 8, size -= 8) {
-        crc ^= data[0] | (uint32_t)data[1] << 8 | (uint32_t)data[2] << 16 | (uint32_t)data[3] << 24;
-        crc = crc_tables[7][crc & 0xFF] ^ crc_tables[6][crc >> 8 & 0xFF] ^
-              crc_tables[5][crc >> 16 & 0xFF] ^ crc_tables[4][crc >> 24] ^
-              crc_tables[3][data[4]] ^ crc_tables[2][data[5]] ^ crc_tables[1][data[6]] ^
-              crc_tables[0][data[7]];
-    }
-    while (size--)
-        crc = crc >> 8 ^ crc_tables[0][(crc ^ *data++) & 0xFF];
-    return ~crc;
-}
+enum { HOST_FLAGS = BORN_HOST_V6 | STORE_HOST_V6, ONEWAY_FLAG = 0x2 };
+enum { TABLE_CAPACITY_MIN = 16, TREEIFY_THRESHOLD = 8, TREEIFY_CAPACITY_MIN = 64 };
 
 struct property {
     struct bytes name, value;

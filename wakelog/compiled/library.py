@@ -7,9 +7,11 @@ stays for the life of the process.
 import os
 import zlib
 from array import array
+from collections.abc import Callable
 from importlib import import_module
 from typing import Final, NamedTuple, Protocol, cast
 
+from wakelog.compiled.columns import Buffer, RowFunctions, ScanFunctions
 from wakelog.compiled.source import LIBRARY, is_current
 
 HOW: Final = "python -m wakelog.compiled.build"
@@ -18,10 +20,8 @@ COMPILED: Final = "compiled code"
 PLAIN: Final = "plain Python"
 OFF: Final = frozenset({"0", "no", "off", "false"})
 
-Buffer = bytes | bytearray | memoryview
 
-
-class Library(Protocol):
+class Library(ScanFunctions, RowFunctions, Protocol):
     """The functions; each raises ValueError for arguments that do not fit together."""
 
     def read_sends(
@@ -129,3 +129,6 @@ def choose() -> Choice:
 
 CHOICE: Final = choose()
 """Of this process."""
+
+crc32: Final[Callable[[Buffer], int]] = CHOICE.library.crc32 if CHOICE.library else zlib.crc32
+"""Runs without the interpreter's lock, but for short data."""

@@ -112,8 +112,9 @@ int encode_records(struct bytes chunk, const struct send *sends, int sends_count
 size_t encode_responses(struct bytes template, struct bytes joint, const struct stored *stored,
                         size_t stored_count, uint8_t *out);
 
+/* Return what zlib.crc32 returns. */
 uint32_t crc32_of(const uint8_t *data, size_t size);
-void make_crc_tables(void);
+void prepare_crc(void); /* before the first one */
 
 static inline void put_32(uint8_t *at, uint32_t value) {
     at[0] = (uint8_t)(value >> 24);
@@ -134,6 +135,10 @@ static inline void put_16(uint8_t *at, uint32_t value) {
 
 static inline uint32_t get_32(const uint8_t *at) {
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
+}
+
+static inline uint64_t get_64(const uint8_t *at) {
+    return (uint64_t)get_32(at) << 32 | get_32(at + 4);
 }
 
 #endif

@@ -80,6 +80,9 @@ PyObject *PyUnicode_FromStringAndSize(const char *, Py_ssize_t);
 PyObject *PyTuple_New(Py_ssize_t);
 int PyTuple_SetItem(PyObject *, Py_ssize_t, PyObject *);
 PyObject *PyModuleDef_Init(PyModuleDef *);
+int PyModule_AddFunctions(PyObject *, PyMethodDef *);
+void *PyEval_SaveThread(void); /* a PyThreadState */
+void PyEval_RestoreThread(void *);
 int PyModule_AddStringConstant(PyObject *, const char *, const char *);
 
 #endif

@@ -29,10 +29,10 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
+from wakelog.compiled.columns import ScanFunctions
 from wakelog.dispatchers.dispatcher import DispatchBatch
 from wakelog.dispatchers.read_ahead import Ahead, ReadAhead, SpanReader, Worker
 from wakelog.storage.kernels.columns import Columns
-from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.log.record_check import CheckKind, RecordCheck
 from wakelog.storage.log.record_walk import check_at, next_sound
 from wakelog.storage.log.scan import scan_plain
@@ -40,10 +40,6 @@ from wakelog.storage.log.scan import scan_plain
 # The compiled scan is used from this many readable bytes on. With 16 records of 1 KiB both scans
 # take the same time.
 BULK_BYTES_MIN: Final = 16 << 10
-# It is loaded when this much is readable at once, or was read since the start. Then a second for
-# numba, and its memory, are worth it. An idle broker never loads it.
-BULK_WANTED_BYTES: Final = 64 << 10
-BULK_WANTED_TOTAL_BYTES: Final = 64 << 20
 # For one plain scan: some hundred records, about a millisecond.
 PLAIN_BYTES_MAX: Final = 256 << 10
 # For one step of the search for a sound record.
@@ -106,24 +102,25 @@ class LogCursor:
         log: LogReader,
         delays_ms: tuple[int, ...],
         *,
-        kernels: Callable[[], Kernels | None] = lambda: None,
+        functions: ScanFunctions | None = None,
         skip_segment: bool = False,
         worker: Worker | None = None,
-        ahead: Callable[[Kernels], Ahead] | None = None,
+        ahead: Callable[[ScanFunctions], Ahead] | None = None,
     ) -> None:
-        """Stand at 0. `kernels` is `KernelLoading.kernels`.
+        """Stand at 0.
 
         delays_ms: `StoreConfig.delays_ms`.
+        functions: of the compiled library; without them records are read as values.
         worker: reads and scans the next stretch while one is dispatched; see `read_ahead.py`.
         ahead: makes the `Ahead` for compiled scans, instead of a `ReadAhead`.
         """
         self.position = 0
         self._log = log
         self._delays_ms = delays_ms
-        self._kernels = kernels
+        self._functions = functions
         self._skip_segment = skip_segment
         self._make_ahead = ahead or (
-            lambda kernels: ReadAhead(log, lambda: Columns(kernels, delays_ms), worker)
+            lambda functions: ReadAhead(log, lambda: Columns(functions, delays_ms), worker)
         )
         self._ahead: Ahead | None = None
         self._filled_ms = 0
@@ -165,10 +162,11 @@ class LogCursor:
         if self._bad is not None:
             return self._find_record(end, segment_end, now_ms)
         if end - self.position >= BULK_BYTES_MIN:
-            ahead = self._ready_ahead(end - self.position)
-            if ahead is not None:
+            if self._ahead is None and self._functions is not None:
+                self._ahead = self._make_ahead(self._functions)
+            if self._ahead is not None:
                 self._filled_ms = now_ms
-                return self._read_columns(ahead, end, segment_end, limit, now_ms)
+                return self._read_columns(self._ahead, end, segment_end, limit, now_ms)
         return self._read_plain(PLAIN_BYTES_MAX, end, segment_end, limit, now_ms)
 
     def passed(self, batch: DispatchBatch) -> None:
@@ -203,18 +201,6 @@ class LogCursor:
         """Wait for the stretch that is read ahead, and drop it, to free the log's reader."""
         if self._ahead is not None:
             self._ahead.cancel()
-
-    def _ready_ahead(self, readable_bytes: int) -> Ahead | None:
-        """Return what fills columns by the compiled scan, None while that is not loaded."""
-        wanted = (
-            readable_bytes >= BULK_WANTED_BYTES
-            or self._counters.records_bytes >= BULK_WANTED_TOTAL_BYTES
-        )
-        if self._ahead is None and wanted:
-            kernels = self._kernels()
-            if kernels is not None:
-                self._ahead = self._make_ahead(kernels)
-        return self._ahead
 
     def _read_columns(
         self, ahead: Ahead, end: int, segment_end: int, limit: int, now_ms: int

@@ -21,12 +21,12 @@ from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final, NamedTuple
 
+from wakelog.compiled.columns import ScanFunctions
 from wakelog.dispatchers.cursor_file import CursorFile, is_dispatcher_name
 from wakelog.dispatchers.dispatcher import Dispatcher
 from wakelog.dispatchers.log_cursor import CursorStatistics, LogCursor, LogReader
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.kernels.kernels import Kernels
 
 ENTRY_POINT_GROUP: Final = "wakelog.dispatchers"
 CORE_NAMES: Final = frozenset({"consume_queue", "filter_bitmap", "index", "parquet"})
@@ -133,7 +133,7 @@ class PluginCursor:
         config: StoreConfig,
         *,
         log_end: int,
-        kernels: Callable[[], Kernels | None] = lambda: None,
+        functions: ScanFunctions | None = None,
     ) -> None:
         """Make nothing and read nothing yet.
 
@@ -147,7 +147,7 @@ class PluginCursor:
         self._config = config
         self._made: Dispatcher | None = None
         self._file = CursorFile(fs, config.paths.root, name)
-        self._cursor = LogCursor(log, config.delays_ms, kernels=kernels)
+        self._cursor = LogCursor(log, config.delays_ms, functions=functions)
         self._started = False
         self._flushed = -1
         self._readable = 0

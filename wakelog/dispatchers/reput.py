@@ -30,6 +30,7 @@ DefaultMessageStore.ReputMessageService (4.9.3).
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from wakelog.compiled.columns import ScanFunctions
 from wakelog.dispatchers.arrivals import Arrival, TopicPuts, batch_arrivals, count_puts
 from wakelog.dispatchers.dispatcher import CoreDispatcher, DispatchBatch
 from wakelog.dispatchers.lagging_dispatcher import LaggingDispatcher
@@ -40,7 +41,6 @@ from wakelog.storage.config import BrokerRole, StoreConfig
 from wakelog.storage.durability.deleted_topics import QueueRemoval
 from wakelog.storage.durability.dispatched import IndexEnd
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.kernels.layout import STORE_TIMESTAMP
 
 __all__ = ["Arrival", "DispatchDecision", "FlushJob", "Reput", "ReputStatistics", "TopicPuts"]
@@ -102,15 +102,15 @@ class Reput:
         dispatchers: Sequence[CoreDispatcher],
         config: StoreConfig,
         *,
-        kernels: Callable[[], Kernels | None] = lambda: None,
+        functions: ScanFunctions | None = None,
         skip_segment: bool = False,
         worker: Worker | None = None,
-        ahead: Callable[[Kernels], Ahead] | None = None,
+        ahead: Callable[[ScanFunctions], Ahead] | None = None,
         follower: LaggingDispatcher | None = None,
     ) -> None:
         """Keep everything, read nothing.
 
-        kernels: `KernelLoading.kernels` of the shell's loader.
+        functions: of the compiled library; see `LogCursor`.
         skip_segment: `compat.skip_segment`, see `log_cursor.py`.
         worker: a thread that reads ahead, see `read_ahead.py`; it has to be idle or ended before
             the log is closed.
@@ -124,7 +124,7 @@ class Reput:
         self._cursor = LogCursor(
             log,
             config.delays_ms,
-            kernels=kernels,
+            functions=functions,
             skip_segment=skip_segment,
             worker=worker,
             ahead=ahead,

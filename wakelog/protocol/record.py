@@ -23,8 +23,7 @@ MESSAGE_STORE_HOST_V6. These positions are on disk and never change.
     ..        1+n    topic, UTF-8, at most 127 bytes
     ..        2+n    properties, UTF-8, at most 32767 bytes
 
-This module is the only one that states these numbers, but for `wakelog/compiled/encode_records.c`.
-Checks and compiled kernels import them.
+This module is the only one that states these numbers, but for `wakelog/compiled/record_layout.h`.
 
 Invariants: the V6 bits of sys_flag agree with the widths of the hosts; the size field equals the
 sum of the widths.
@@ -42,6 +41,7 @@ from typing import Final
 import crcmod.predefined
 import msgspec
 
+from wakelog.compiled.library import crc32
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.errors import LocalProtocolError, RemoteProtocolError
 from wakelog.protocol.sys_flag import MESSAGE_BORN_HOST_V6, MESSAGE_STORE_HOST_V6
@@ -192,7 +192,7 @@ class MessageRecord(msgspec.Struct, frozen=True, gc=False):
 
 def body_crc(body: bytes | memoryview) -> int:
     """Return the checksum that a record states for `body`."""
-    return zlib.crc32(body) & CRC_MASK
+    return crc32(body) & CRC_MASK
 
 
 def record_bytes(
@@ -291,7 +291,7 @@ class RecordEncoder:
                     head.pack(
                         head.size + len(body) + len(topic_block) + 2 + len(properties),
                         MESSAGE_MAGIC,
-                        zlib.crc32(body) & CRC_MASK if crc is None else crc,
+                        crc32(body) & CRC_MASK if crc is None else crc,
                         queue_id,
                         flag,
                         queue_offset,

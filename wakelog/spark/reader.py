@@ -61,7 +61,7 @@ def read_task(
     planned: PlannedTask,
     report: Callable[[Found], None] = lambda found: None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of one task; imports numba. Raises: DataLost.
+    """Yield the rows of one task. Raises: DataLost.
 
     report: called with each damage.
     """

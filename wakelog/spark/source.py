@@ -1,7 +1,7 @@
 """What Spark calls for the format "rocketmq": the source, its batch reader, and its writers.
 
 For one query Spark creates the source in several processes of the driver, to get the schema and to
-plan. It sends the reader and one partition to each task. So this module imports neither numba nor
+plan. It sends the reader and one partition to each task. So this module imports neither pyarrow nor
 Ray, and a reader keeps only options and schema.
 
 No reader has `pushFilters`: Spark 4.3 would share the filters of one use of a table with all others

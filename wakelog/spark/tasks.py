@@ -1,6 +1,6 @@
 """Runs one Spark task over files: its part of a plan becomes rows, or rows of `table=damage`.
 
-It imports numba and pyarrow in the task, and not in the processes that plan.
+It imports NumPy and pyarrow in the task, and not in the processes that plan.
 
 Invariants: Spark's own partition for an empty plan has no rows; the task's log names the parts that
 were skipped.

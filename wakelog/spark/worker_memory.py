@@ -1,7 +1,7 @@
 """Excludes what a Spark worker keeps between tasks from its garbage collections.
 
 A Python worker of Spark collects garbage after each task, and a planner after each query. With
-numba and the compiled loops imported, a collection takes some 90 ms: as long as reading 128 MiB.
+what a worker imports, a collection takes some 60 ms: as long as reading 80 MiB.
 
 Invariants: done once in a process, and only in a worker that Spark uses again.
 """

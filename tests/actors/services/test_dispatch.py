@@ -1,8 +1,5 @@
 """What Reput opens when it is attached: files that are durable, and a checkpoint that says so."""
 
-import os
-import sys
-import threading
 from pathlib import Path
 
 import msgspec
@@ -11,12 +8,8 @@ import pytest
 from tests.actors.plans import service_plan
 from tests.actors.stores import fill, known_of, open_plan_store
 from tests.fakes.stores import open_queue_writer, open_store, put
-from wakelog.actors.services import dispatch as dispatch_module
 from wakelog.actors.services.dispatch import (
-    SWITCH_SECONDS,
     Dispatch,
-    KernelLoading,
-    load_for_backlog,
 )
 from wakelog.actors.services.session import AttachRequest
 from wakelog.dispatchers.reput import FlushJob
@@ -24,11 +17,8 @@ from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.checkpoint import decode_checkpoint
 from wakelog.storage.durability.deleted_topics import read_deleted_topics
 from wakelog.storage.durability.dispatched import read_dispatched
-from wakelog.storage.errors import StoreError, StoreFailed
+from wakelog.storage.errors import StoreFailed
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.kernels.kernels import Kernels
-
-KERNELS = Kernels(lambda: (0, 0, 0, 0, 0), lambda: None, lambda: 0, lambda: 0, lambda: 0)
 
 
 def test_what_was_dispatched_is_durable_and_noted_when_it_is_closed(tmp_path: Path) -> None:
@@ -155,121 +145,6 @@ def test_the_checkpoint_does_not_vouch_for_index_files_that_were_removed(tmp_pat
             path.unlink()
         Dispatch(FileSystem(), config, known)
         assert decode_checkpoint(Path(config.paths.checkpoint).read_bytes()).index_ms == 0
-
-
-@pytest.mark.parametrize(("spare_bytes", "waits_count"), [(0, 1), (1, 0)])
-def test_with_much_to_catch_up_with_the_kernels_are_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spare_bytes: int, waits_count: int
-) -> None:
-    waits: list[None] = []
-    monkeypatch.setattr(dispatch_module._LOADING, "wait", lambda: waits.append(None))
-    plan = service_plan(tmp_path)
-    with open_plan_store(plan) as store:
-        known = msgspec.convert(known_of(store), AttachRequest)
-        dispatch = Dispatch(FileSystem(), plan.settings.store, known)
-        end = fill(store, 3)
-        monkeypatch.setattr(dispatch_module, "LOAD_WAIT_BYTES_MIN", end + spare_bytes)
-        assert dispatch.step(end).dispatched == end
-        dispatch.close()
-    assert len(waits) == waits_count
-
-
-@pytest.mark.parametrize(
-    ("spare_bytes", "dispatches", "loads_count"), [(1, False, 1), (0, False, 0), (1, True, 0)]
-)
-def test_with_much_to_catch_up_with_the_kernels_load_before_the_attach(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    spare_bytes: int,
-    dispatches: bool,
-    loads_count: int,
-) -> None:
-    loads: list[None] = []
-    monkeypatch.setattr(dispatch_module._LOADING, "kernels", lambda: loads.append(None))
-    plan = service_plan(tmp_path)
-    fs, config = FileSystem(), plan.settings.store
-    with open_plan_store(plan) as store:
-        known = msgspec.convert(known_of(store), AttachRequest)
-        end = fill(store, 3)
-        if dispatches:
-            dispatch = Dispatch(fs, config, known)
-            dispatch.step(end)
-            dispatch.close()
-    loads.clear()
-    monkeypatch.setattr(dispatch_module, "LOAD_WAIT_BYTES_MIN", _data_end(config) - spare_bytes)
-    load_for_backlog(fs, config)
-    assert len(loads) == loads_count
-
-
-def _data_end(config: StoreConfig) -> int:
-    """Return where the last block of the log ends: behind it are holes."""
-    [directory] = config.paths.commit_log_directories
-    with open(sorted(Path(directory).iterdir())[0], "rb") as segment:
-        return os.lseek(segment.fileno(), 0, os.SEEK_HOLE)
-
-
-def test_of_a_store_that_cannot_be_read_no_kernels_are_loaded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    loads: list[None] = []
-    monkeypatch.setattr(dispatch_module._LOADING, "kernels", lambda: loads.append(None))
-    plan = service_plan(tmp_path)
-    config = plan.settings.store
-    with open_plan_store(plan) as store:
-        fill(store, 3)
-    monkeypatch.setattr(dispatch_module, "LOAD_WAIT_BYTES_MIN", 1)
-    load_for_backlog(FileSystem(), config)
-    assert loads == [None], "with the same log that can be read"
-    [directory] = config.paths.commit_log_directories
-    Path(directory).rename(tmp_path / "aside")
-    Path(directory).write_bytes(b"no folder")
-    with pytest.raises(StoreError):
-        dispatch_module._has_backlog(FileSystem(), config)
-    load_for_backlog(FileSystem(), config)
-    assert loads == [None]
-
-
-def test_waiting_brings_the_kernels() -> None:
-    before_seconds = sys.getswitchinterval()
-    intervals: list[float] = []
-
-    def compile_now() -> Kernels:
-        intervals.append(sys.getswitchinterval())
-        return KERNELS
-
-    loading = KernelLoading(compile_now)
-    loading.wait()
-    assert loading.kernels() is KERNELS
-    assert intervals == [pytest.approx(SWITCH_SECONDS, rel=0.01)]
-    assert sys.getswitchinterval() == before_seconds
-
-
-def test_a_failure_ends_the_waiting() -> None:
-    def fail() -> Kernels:
-        raise RuntimeError("no writeable cache")
-
-    loading = KernelLoading(fail)
-    loading.wait()
-    assert loading.kernels() is None
-
-
-def test_a_compiler_that_takes_long_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatch_module, "LOAD_WAIT_SECONDS_MAX", 0.01)
-    compiled = threading.Event()
-
-    def compile_now() -> Kernels:
-        assert compiled.wait(10.0)
-        return KERNELS
-
-    loading = KernelLoading(compile_now)
-    loading.wait()
-    assert loading.kernels() is None
-    monkeypatch.setattr(dispatch_module, "LOAD_WAIT_SECONDS_MAX", 10.0)
-    loading.wait()
-    assert loading.kernels() is None, "the second wait did not wait"
-    compiled.set()
-    while loading.kernels() is None:
-        pass
 
 
 def entries_of(fs: FileSystem, config: StoreConfig, topic: str) -> list[int]:

@@ -18,7 +18,6 @@ from tests.fakes.records import LogBytes, properties, record
 from tests.golden_stores import open_golden, read_manifest
 from tests.spark.jobs.runners import LocalRunner
 from tests.spark.logs import write_segments
-from wakelog.audit import rebuild as rebuilds
 from wakelog.audit.rebuild import UNFINISHED, LogReport, Rebuild, run_rebuild
 from wakelog.protocol.record import encode_blank
 from wakelog.spark.errors import JobFailed
@@ -35,7 +34,7 @@ SEGMENTS = [4, pytest.param(16, marks=pytest.mark.long)]
 @pytest.fixture(autouse=True)
 def any_log_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let tasks scan small logs too."""
-    monkeypatch.setattr(rebuilds, "BULK_LOG_BYTES_MIN", 0)
+    monkeypatch.setattr("wakelog.spark.jobs.rebuild.TASKS_LOG_BYTES_MIN", 0)
 
 
 def files_of(root: Path) -> tuple[dict[str, bytes], list[bytes]]:

@@ -4,7 +4,6 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -17,7 +16,6 @@ from wakelog.protocol.record import body_crc
 from wakelog.spark.bounds import Bounds, Selection, Topics
 from wakelog.spark.columns import DAMAGE_COLUMNS, KAFKA_COLUMNS, MESSAGE_COLUMNS
 from wakelog.spark.reader import EVERY_MESSAGE
-from wakelog.spark.records import row_kernel
 from wakelog.spark.records.arrow_types import arrow_schema_of
 from wakelog.spark.records.bodiless_walk import BodilessWalk
 from wakelog.spark.records.column_walk import Damage, RecordWalk, RowOptions
@@ -266,15 +264,6 @@ def test_what_is_selected(name: str, tmp_path: Path) -> None:
     selection, expected = SELECTIONS[name]
     rows = read_folder(tmp_path, log, schema=columns("commitLogOffset"), selection=selection)
     assert [log.offsets.index(row["commitLogOffset"]) for row in rows] == expected
-
-
-def test_spans_are_gathered_one_behind_the_other() -> None:
-    buffer = np.frombuffer("ab€cd".encode(), dtype=np.uint8)
-    begins, ends = np.array([5, 0, 2, 1]), np.array([7, 2, 2, 3])
-    offsets, out = np.zeros(5, dtype=np.int32), np.zeros(6, dtype=np.uint8)
-    seen = row_kernel.gather(buffer, begins, ends, offsets, out)
-    assert (out.tobytes(), offsets.tolist()) == (b"cdabb\xe2", [0, 2, 4, 4, 6])
-    assert seen & 0x80
 
 
 def test_types_are_those_of_the_source() -> None:

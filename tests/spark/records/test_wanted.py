@@ -2,13 +2,16 @@
 
 from pathlib import Path
 
+import numpy as np
+
 from tests.fakes.records import LogBytes
 from tests.spark.logs import FS, write_segments
+from wakelog.protocol.java import LONG_MAX
 from wakelog.spark.bounds import Bounds, Selection, Topics
 from wakelog.spark.records.column_walk import RecordWalk, Sound
-from wakelog.spark.records.wanted import Wanted
+from wakelog.spark.records.wanted import Wanted, wanted_records
 from wakelog.spark.stores import OpenSegment, open_store
-from wakelog.storage.kernels.layout import PHYSICAL_OFFSET
+from wakelog.storage.kernels.layout import GROUP, NUMBER_FIELDS, PHYSICAL_OFFSET, QUEUE_OFFSET
 
 
 class Asked(Topics):
@@ -47,3 +50,19 @@ def test_messages_in_no_queue_are_not_wanted(walk: RecordWalk, tmp_path: Path) -
     for _ in walk.steps(file, 0, log.end):
         assert Wanted(Selection(), "b").rows(walk).tolist() == [0, 2]
     file.close()
+
+
+def test_what_is_wanted_lies_within_every_bound() -> None:
+    numbers = np.zeros((6, NUMBER_FIELDS), dtype=np.int64)
+    numbers[:, QUEUE_OFFSET] = [0, 1, 2, LONG_MAX, 4, 5]
+    numbers[:, GROUP] = [0, 0, 0, 0, 1, -1]
+
+    def wanted(*limits: Bounds) -> list[int]:
+        found: list[int] = wanted_records(numbers, list(limits)).tolist()
+        return found
+
+    everything, nothing = Bounds(), Bounds(1, 0, 1, 0)
+    assert wanted(everything, everything) == [0, 1, 2, 3, 4]
+    assert wanted(everything, nothing) == [0, 1, 2, 3]
+    assert wanted(Bounds(queue_begin=1, queue_end=2), everything) == [1, 4]
+    assert wanted(Bounds(physical_begin=1), everything) == [4]

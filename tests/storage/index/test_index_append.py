@@ -8,6 +8,7 @@ from tests.fakes.columns import scanned
 from tests.fakes.logs import read_file, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import STORE_MS, LogBytes, properties
+from wakelog.compiled.columns import ScanFunctions
 from wakelog.storage.index import index_append
 from wakelog.storage.index.index_append import IndexFileWriter
 from wakelog.storage.index.index_file import (
@@ -19,7 +20,6 @@ from wakelog.storage.index.index_file import (
     IndexShape,
     index_key_hash,
 )
-from wakelog.storage.kernels.kernels import Kernels
 
 SHAPE = IndexShape(slot_count=7, entry_count=12)
 PATH = "/store/index/20200101000000000"
@@ -171,7 +171,7 @@ messages = st.lists(st.tuples(words, shifts), max_size=8)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(before=messages, bulk=messages, seed_ms=st.sampled_from([0, STORE_MS - 10_000]))
 def test_columns_are_the_same_as_one_by_one(
-    kernels: Kernels,
+    functions: ScanFunctions,
     monkeypatch: pytest.MonkeyPatch,
     singles_max: int,
     before: list[tuple[list[str], int]],
@@ -192,7 +192,7 @@ def test_columns_are_the_same_as_one_by_one(
             plain.put(key_hash, offset, store_ms)
         if i < len(before) and not writer.is_full:
             writer.put(key_hash, offset, store_ms)
-    columns = scanned(kernels, log, log.offsets[len(before)] if bulk else log.end)
+    columns = scanned(functions, log, log.offsets[len(before)] if bulk else log.end)
     stop = writer.put_columns(columns, 0, columns.key_count)
     room = SHAPE.entry_count - 1 - sum(1 for put in puts if put[0] < len(before))
     assert stop == min(columns.key_count, max(room, 0))
@@ -212,7 +212,7 @@ int32s = st.integers(-2, SHAPE.entry_count + 2) | st.integers(-(1 << 31), (1 << 
     bulk=messages,
 )
 def test_over_damaged_slots_columns_are_the_same_as_one_by_one(
-    kernels: Kernels,
+    functions: ScanFunctions,
     slots: list[int],
     entry_next: int,
     begin_ms: int,
@@ -223,7 +223,7 @@ def test_over_damaged_slots_columns_are_the_same_as_one_by_one(
     log = LogBytes(segment_bytes=1 << 14)
     for found, shift_ms in bulk:
         log.add(properties(KEYS=" ".join(found)), store_timestamp_ms=STORE_MS + shift_ms)
-    columns = scanned(kernels, log)
+    columns = scanned(functions, log)
     files = []
     for one_by_one in (True, False):
         fs = MemoryFileSystem()

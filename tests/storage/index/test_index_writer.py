@@ -10,11 +10,11 @@ from tests.fakes.columns import scanned
 from tests.fakes.logs import read_file, small_config, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import STORE_MS, LogBytes, properties
+from wakelog.compiled.columns import ScanFunctions
 from wakelog.storage.durability.dispatched import IndexEnd
 from wakelog.storage.index.index_file import HEADER, IndexHeader
 from wakelog.storage.index.index_service import IndexReader, index_names, index_shape
 from wakelog.storage.index.index_writer import IndexWriter
-from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.log.scan import scan_plain
 
 CONFIG = small_config(index_slot_count=5, index_entry_count=6)
@@ -36,18 +36,18 @@ def keys(text: str) -> bytes:
 
 
 def put(
-    fs: MemoryFileSystem, log: LogBytes, kernels: Kernels | None = None, *, begin: int = 0
+    fs: MemoryFileSystem, log: LogBytes, functions: ScanFunctions | None = None, *, begin: int = 0
 ) -> IndexWriter:
     """Index the records of a log from number `begin` on, with a new writer."""
     writer = IndexWriter(fs, CONFIG)
     writer.load()
     at = log.offsets[begin] if begin < len(log.offsets) else log.end
-    if kernels is None:
+    if functions is None:
         data = bytes(log.data[at : log.end])
         for request in scan_plain(data, at, SEGMENT_BYTES, ()).requests:
             writer.put(request, NOW_MS)
     else:
-        writer.put_columns(scanned(kernels, log, at), NOW_MS)
+        writer.put_columns(scanned(functions, log, at), NOW_MS)
     writer.write_back()
     writer.close()
     return writer
@@ -276,12 +276,12 @@ streams = st.lists(st.tuples(texts, st.sampled_from([0, 4, 8, 12])), max_size=12
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(found=streams, cuts=st.lists(st.integers(0, 12), max_size=3))
 def test_bulk_is_the_same_as_plain(
-    kernels: Kernels, found: list[tuple[str, int]], cuts: list[int]
+    functions: ScanFunctions, found: list[tuple[str, int]], cuts: list[int]
 ) -> None:
     """Index a log in several parts, each by a new writer, with overlaps."""
     messages = [(keys(text), {"sys_flag": flag}) for text, flag in found]
     disks = []
-    for way in (None, kernels):
+    for way in (None, functions):
         fs = MemoryFileSystem()
         fs.make_directories("/store")
         for cut in [*sorted(cuts), len(messages)]:

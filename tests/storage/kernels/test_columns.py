@@ -8,15 +8,16 @@ from hypothesis import strategies as st
 
 from tests.fakes.columns import scanned
 from tests.fakes.records import STORE_MS, LogBytes, properties, record
+from wakelog.compiled.columns import ScanFunctions
 from wakelog.protocol.names import SCHEDULE_TOPIC
 from wakelog.protocol.properties import split_keys
 from wakelog.protocol.sys_flag import transaction_type
 from wakelog.storage.index.index_file import index_key_hash
 from wakelog.storage.kernels import layout
 from wakelog.storage.kernels.columns import Columns
-from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.kernels.layout import KEY_HASH, KEY_RECORD
 from wakelog.storage.log.dispatch_request import DispatchRequest
+from wakelog.storage.log.record_check import CheckKind, check_record
 from wakelog.storage.log.scan import PlainScan, scan_plain
 from wakelog.storage.queue.entries import ENTRY
 
@@ -24,7 +25,7 @@ DELAYS_MS = (1000, 5000)
 BUFFER_BYTES = 1 << 14
 
 NAMES = ("KEYS", "TAGS", "UNIQ_KEY", "DELAY", "INNER_MULTI_DISPATCH", "KEY", "tags", "", "ÄTAGS")
-VALUES = ("", "a", "a b", "  a  b ", "ä", "😀", "1", "x" * 40, "%LMQ%a,%LMQ%b", "a\x01b")
+VALUES = ("", "a", "abcdefg", "  a  b ", "ä", "😀", "1", "x" * 40, "%LMQ%a,%LMQ%b", "a\x01b")
 
 pairs = st.tuples(st.sampled_from(NAMES), st.sampled_from(VALUES))
 texts = st.lists(pairs, max_size=6).map(
@@ -64,8 +65,10 @@ def damaged_bytes(found: list[dict[str, Any]], damage: list[tuple[int, bytes]], 
     return bytes(log.data[: max(len(log.data) - cut, 0)])
 
 
-def columns_of(kernels: Kernels, **values: Any) -> Columns:
-    return Columns(kernels, DELAYS_MS, **{"buffer_bytes": BUFFER_BYTES, "records_max": 64} | values)
+def columns_of(functions: ScanFunctions, **values: Any) -> Columns:
+    return Columns(
+        functions, DELAYS_MS, **{"buffer_bytes": BUFFER_BYTES, "records_max": 64} | values
+    )
 
 
 def plain_of(data: bytes) -> PlainScan:
@@ -96,10 +99,10 @@ def keys_of(columns: Columns) -> list[tuple[int, int]]:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(found=st.lists(records, max_size=20), damage=damages, cut=st.integers(0, 200))
 def test_agrees_with_the_plain_scan(
-    kernels: Kernels, found: list[dict[str, Any]], damage: list[tuple[int, bytes]], cut: int
+    functions: ScanFunctions, found: list[dict[str, Any]], damage: list[tuple[int, bytes]], cut: int
 ) -> None:
     data = damaged_bytes(found, damage, cut)
-    columns = columns_of(kernels)
+    columns = columns_of(functions)
     columns.buffer[: len(data)] = data
     scan = columns.scan(begin=0, end=len(data), physical_offset=0, segment_end=BUFFER_BYTES)
     plain = plain_of(data)
@@ -141,11 +144,11 @@ def check_groups(columns: Columns, requests: list[DispatchRequest]) -> None:
     } == expected
 
 
-def test_full_columns_end_a_scan_without_a_reason(kernels: Kernels) -> None:
+def test_full_columns_end_a_scan_without_a_reason(functions: ScanFunctions) -> None:
     log = LogBytes(segment_bytes=BUFFER_BYTES)
     for _ in range(5):
         log.add()
-    columns = columns_of(kernels, records_max=3)
+    columns = columns_of(functions, records_max=3)
     columns.buffer[: log.end] = log.data
     first = columns.scan(begin=0, end=log.end, physical_offset=0, segment_end=BUFFER_BYTES)
     assert (columns.count, first.next_position, first.stopped_by) == (3, log.offsets[3], None)
@@ -159,13 +162,13 @@ def test_full_columns_end_a_scan_without_a_reason(kernels: Kernels) -> None:
 
 
 @pytest.mark.parametrize("count", [64, 65, 1000])
-def test_endless_keys_go_the_plain_way(kernels: Kernels, count: int) -> None:
+def test_endless_keys_go_the_plain_way(functions: ScanFunctions, count: int) -> None:
     words = " ".join(f"k{i}" for i in range(count))
     log = LogBytes(segment_bytes=BUFFER_BYTES)
     log.add(properties(KEYS="first"))
     log.add(properties(KEYS=words))
     log.add(properties(KEYS="last"))
-    columns = scanned(kernels, log, delays_ms=DELAYS_MS)
+    columns = scanned(functions, log, delays_ms=DELAYS_MS)
     assert columns.count == 3
     assert columns.key_count == (count + 2 if count <= 64 else 2)
     assert [key for _, key in keys_of(columns)] == [
@@ -173,11 +176,11 @@ def test_endless_keys_go_the_plain_way(kernels: Kernels, count: int) -> None:
     ]
 
 
-def test_key_runs_from_a_record_on(kernels: Kernels) -> None:
+def test_key_runs_from_a_record_on(functions: ScanFunctions) -> None:
     log = LogBytes(segment_bytes=BUFFER_BYTES)
     for text in ("a", "ä", "b", "ö", "c"):
         log.add(properties(KEYS=text))
-    columns = scanned(kernels, log, delays_ms=DELAYS_MS)
+    columns = scanned(functions, log, delays_ms=DELAYS_MS)
     runs = [
         (end - begin, request.keys if request else None)
         for begin, end, request in columns.key_runs(2)
@@ -185,20 +188,20 @@ def test_key_runs_from_a_record_on(kernels: Kernels) -> None:
     assert runs == [(1, "ö"), (1, None)]
 
 
-def test_groups_of_equal_hash_stay_apart(kernels: Kernels) -> None:
+def test_groups_of_equal_hash_stay_apart(functions: ScanFunctions) -> None:
     # "Aa" and "BB" have one Java hash.
     log = LogBytes(segment_bytes=BUFFER_BYTES)
     for topic in ("Aa", "BB", "Aa", "BB"):
         log.add(topic=topic)
-    columns = scanned(kernels, log, delays_ms=DELAYS_MS)
+    columns = scanned(functions, log, delays_ms=DELAYS_MS)
     assert [(group.topic, group.end - group.begin) for group in columns.groups()] == [
         ("Aa", 2),
         ("BB", 2),
     ]
 
 
-def test_a_scan_replaces_the_one_before(kernels: Kernels) -> None:
-    columns = columns_of(kernels)
+def test_a_scan_replaces_the_one_before(functions: ScanFunctions) -> None:
+    columns = columns_of(functions)
     for topic in ("One", "Two"):
         data = record(0, topic=topic)
         columns.buffer[: len(data)] = data
@@ -231,12 +234,44 @@ def test_rows_and_bits_are_distinct() -> None:
 RECORD = record(0, properties(UNIQ_KEY="u", KEYS="a b"), body=b"0123456789")
 
 
-def test_records_and_keys_are_counted_and_a_cut_record_leaves_nothing(kernels: Kernels) -> None:
+def test_records_and_keys_are_counted_and_a_cut_record_leaves_nothing(
+    functions: ScanFunctions,
+) -> None:
     both = RECORD + record(len(RECORD), properties(UNIQ_KEY="v"))
-    columns = Columns(kernels, buffer_bytes=len(both), records_max=4)
+    columns = Columns(functions, buffer_bytes=len(both), records_max=4)
     columns.buffer[:] = both
     for end in range(len(both) + 1):
         count = (end >= len(RECORD)) + (end == len(both))
         scan = columns.scan(begin=0, end=end, physical_offset=0, segment_end=len(both))
         assert (columns.count, columns.key_count) == (count, [0, 3, 4][count])
         assert scan.next_position == [0, len(RECORD), len(both)][count]
+
+
+hosts = st.sampled_from([("1.2.3.4", 1), ("::1", 1)])
+bodies = st.fixed_dictionaries(
+    {"body": st.binary(max_size=200), "born_host": hosts, "store_host": hosts}
+)
+
+
+@given(
+    found=st.lists(bodies, max_size=12),
+    damage=st.lists(st.tuples(st.integers(0, 1 << 12), st.binary(min_size=1, max_size=3))),
+)
+def test_bodies_are_judged_as_the_plain_way_does(
+    functions: ScanFunctions, found: list[dict[str, Any]], damage: list[tuple[int, bytes]]
+) -> None:
+    log = LogBytes(segment_bytes=BUFFER_BYTES)
+    for values in found:
+        log.add(**values)
+    for at, data in damage:
+        if at + len(data) <= len(log.data):
+            log.damage(at, data)
+    columns = scanned(functions, log)
+    places = [request.physical_offset for request in columns.requests()]
+    damaged = [request.physical_offset for request in columns.damaged_bodies()]
+    assert damaged == [
+        place
+        for place in places
+        if check_record(log.data, place, place, log.end, check_body=True).kind
+        is not CheckKind.SOUND
+    ]

@@ -14,17 +14,17 @@ from tests.storage.kernels.test_columns import (
     damages,
     records,
 )
+from wakelog.compiled.columns import ScanFunctions
 from wakelog.protocol.record import TOPIC_BYTES_MAX
 from wakelog.storage.kernels.columns import SCAN_BUFFER_BYTES, Columns, ColumnScan
-from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.kernels.layout import KEY_HASH, KEY_RECORD, PHYSICAL_OFFSET
 from wakelog.storage.kernels.window_columns import WindowColumns
 from wakelog.storage.log.record_check import CheckKind
 
 
-def windows(kernels: Kernels, **values: Any) -> WindowColumns:
+def windows(functions: ScanFunctions, **values: Any) -> WindowColumns:
     sizes = {"window_bytes": 1 << 10, "records_max": 64, "check_bodies": True}
-    return WindowColumns(kernels, DELAYS_MS, **sizes | values)
+    return WindowColumns(functions, DELAYS_MS, **sizes | values)
 
 
 def scan_of(
@@ -38,8 +38,8 @@ def scan_of(
     return columns.scan_stretch(read, begin=begin, end=len(data), segment_end=segment_end)
 
 
-def at_once(kernels: Kernels, data: bytes) -> tuple[Columns, ColumnScan]:
-    columns = Columns(kernels, DELAYS_MS, buffer_bytes=BUFFER_BYTES, records_max=64)
+def at_once(functions: ScanFunctions, data: bytes) -> tuple[Columns, ColumnScan]:
+    columns = Columns(functions, DELAYS_MS, buffer_bytes=BUFFER_BYTES, records_max=64)
     columns.buffer[: len(data)] = data
     scan = columns.scan(begin=0, end=len(data), physical_offset=0, segment_end=BUFFER_BYTES)
     return columns, scan
@@ -62,11 +62,11 @@ def keys_of(columns: Columns) -> list[Any]:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(found=st.lists(records, max_size=30), damage=damages, cut=st.integers(0, 200))
 def test_agrees_with_columns_of_all_bytes(
-    kernels: Kernels, found: list[dict[str, Any]], damage: list[tuple[int, bytes]], cut: int
+    functions: ScanFunctions, found: list[dict[str, Any]], damage: list[tuple[int, bytes]], cut: int
 ) -> None:
     data = damaged_bytes(found, damage, cut)
-    whole, expected = at_once(kernels, data)
-    columns = windows(kernels)
+    whole, expected = at_once(functions, data)
+    columns = windows(functions)
     scan = scan_of(columns, data)
 
     assert scan == (expected if data else ColumnScan(0, None))
@@ -90,10 +90,10 @@ def log_of(count: int, **values: Any) -> LogBytes:
 
 @pytest.mark.parametrize("sizes", [{"records_max": 3}, {"names_bytes": TOPIC_BYTES_MAX + 4}])
 def test_full_columns_end_a_stretch_without_a_reason(
-    kernels: Kernels, sizes: dict[str, int]
+    functions: ScanFunctions, sizes: dict[str, int]
 ) -> None:
     log = log_of(8)
-    columns = windows(kernels, **sizes)
+    columns = windows(functions, **sizes)
     found: list[list[tuple[str, int]]] = []
     begin = 0
     while begin < log.end:
@@ -105,30 +105,30 @@ def test_full_columns_end_a_stretch_without_a_reason(
     assert found == [expected[:3], expected[3:6], expected[6:]]
 
 
-def test_a_record_longer_than_the_window_makes_it_grow(kernels: Kernels) -> None:
+def test_a_record_longer_than_the_window_makes_it_grow(functions: ScanFunctions) -> None:
     log = LogBytes(BUFFER_BYTES)
     log.add(body=b"x" * 10)
     log.add(body=b"y" * 5000)
     log.add(body=b"z" * 10)
-    columns = windows(kernels)
+    columns = windows(functions)
     assert scan_of(columns, bytes(log.data)) == (log.end, None)
     assert columns.count == 3 and len(columns.buffer) == SCAN_BUFFER_BYTES
 
 
-def test_a_record_longer_than_any_window_ends_the_stretch(kernels: Kernels) -> None:
+def test_a_record_longer_than_any_window_ends_the_stretch(functions: ScanFunctions) -> None:
     log = log_of(1)
     size = SCAN_BUFFER_BYTES + 1
     data = bytes(log.data) + size.to_bytes(4, "big") + log.data[4:8] + bytes(2000)
-    columns = windows(kernels)
+    columns = windows(functions)
     scan = scan_of(columns, data, segment_end=1 << 30)
     assert scan is not None and scan.next_position == log.end
     assert scan.stopped_by is not None and scan.stopped_by.kind is CheckKind.INCOMPLETE
     assert columns.count == 1
 
 
-def test_where_nothing_can_be_read(kernels: Kernels) -> None:
+def test_where_nothing_can_be_read(functions: ScanFunctions) -> None:
     log = log_of(8)
-    columns = windows(kernels, window_bytes=2 * log.offsets[1] + 10)
+    columns = windows(functions, window_bytes=2 * log.offsets[1] + 10)
     nothing = columns.scan_stretch(lambda buffer, at: 0, begin=0, end=8, segment_end=BUFFER_BYTES)
     assert nothing is None and columns.count == 0
 

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fakes.records import record
+from wakelog.compiled.columns import ScanFunctions
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.record import (
     BLANK_BYTES,
@@ -20,7 +21,6 @@ from wakelog.protocol.record import (
     encode_blank,
 )
 from wakelog.storage.kernels.columns import Columns
-from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.log.record_check import CheckKind, check_record
 from wakelog.storage.log.record_walk import check_at, next_sound, walk_records
 from wakelog.storage.read.frames import mismatched_places
@@ -90,9 +90,9 @@ def plain_ends(data: bytes, at: int = AT) -> list[int]:
     return [one[1] for one in walk_records(data, 0, len(data), at)]
 
 
-def compiled_ends(kernels: Kernels, data: bytes, at: int = AT) -> list[int]:
+def compiled_ends(functions: ScanFunctions, data: bytes, at: int = AT) -> list[int]:
     """Scan bytes that end where their array ends: a read after it would meet other memory."""
-    columns = Columns(kernels, buffer_bytes=len(data), records_max=8)
+    columns = Columns(functions, buffer_bytes=len(data), records_max=8)
     columns.buffer[:] = data
     end = len(data)
     scan = columns.scan(begin=0, end=end, physical_offset=at, segment_end=at + end)
@@ -102,10 +102,12 @@ def compiled_ends(kernels: Kernels, data: bytes, at: int = AT) -> list[int]:
 
 
 @pytest.mark.parametrize(("data", "end"), CASES)
-def test_each_walk_accepts_the_same_records(kernels: Kernels, data: bytes, end: int) -> None:
+def test_each_walk_accepts_the_same_records(
+    functions: ScanFunctions, data: bytes, end: int
+) -> None:
     expected = [end] if end else []
     assert plain_ends(data) == expected
-    assert compiled_ends(kernels, data) == expected
+    assert compiled_ends(functions, data) == expected
     is_sound = check_record(data, 0, AT, len(data)).kind is CheckKind.SOUND
     assert is_sound == bool(end)
     if len(data) >= RECORD_BYTES_MIN:
@@ -115,13 +117,13 @@ def test_each_walk_accepts_the_same_records(kernels: Kernels, data: bytes, end: 
 
 @pytest.mark.parametrize(("data", "end"), CASES)
 def test_a_walk_goes_on_after_a_record_and_stops_before_anything_else(
-    kernels: Kernels, data: bytes, end: int
+    functions: ScanFunctions, data: bytes, end: int
 ) -> None:
     first = record(AT - 91, body=b"", topic="")
     both = first + data
     expected = [91, 91 + end] if end else [91]
     assert plain_ends(both, AT - 91) == expected
-    assert compiled_ends(kernels, both, AT - 91) == expected
+    assert compiled_ends(functions, both, AT - 91) == expected
 
 
 @pytest.mark.parametrize(("data", "end"), CASES)

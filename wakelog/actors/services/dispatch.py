@@ -6,16 +6,15 @@ Source: org.apache.rocketmq.store.DefaultMessageStore (4.9.3), the parts that Re
 and FlushConsumeQueueService work on.
 """
 
-import sys
-import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import closing, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from wakelog.actors.services.plugin_threads import PluginThreads
 from wakelog.actors.services.session import AttachRequest
 from wakelog.actors.transport.clocks import wall_ms
+from wakelog.compiled.library import CHOICE
 from wakelog.dispatchers import core_dispatchers
 from wakelog.dispatchers.consume_queue import ConsumeQueueDispatcher
 from wakelog.dispatchers.dispatcher import CoreDispatcher
@@ -25,103 +24,23 @@ from wakelog.dispatchers.lagging_dispatcher import LaggingDispatcher
 from wakelog.dispatchers.log_cursor import LogCursor
 from wakelog.dispatchers.plugins import PluginCursor, find_plugins, own_plugins
 from wakelog.dispatchers.reput import DispatchDecision, FlushJob, Reput
-from wakelog.network.background import start_thread
 from wakelog.network.time_share import run_for_a_share
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.checkpoint import Checkpoint
-from wakelog.storage.durability.dispatched import DispatchedFile, read_dispatched
+from wakelog.storage.durability.dispatched import DispatchedFile
 from wakelog.storage.durability.marks import FailedSyncMark
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.kernels.kernels import Kernels
-from wakelog.storage.kernels.loader import compile_kernels
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.recovery.steps import recover_derived
 from wakelog.telemetry.histogram import Histogram
-from wakelog.telemetry.logs import Log, logger
 
 STEP_BYTES_MAX = 8 << 20
 """A scan's buffer: some milliseconds of work; then notifications and calls are served."""
 
-LOAD_WAIT_BYTES_MIN = 128 << 20
-"""With so much to dispatch, it is faster to wait for the compiled kernels. The plain scan and the
-loading are both Python and would slow each other."""
-
-LOAD_WAIT_SECONDS_MAX = 1.5
-"""Twice the time of the import; if numba's cache is empty, the plain scan begins after it."""
-
-SWITCH_SECONDS = 0.0005
-"""How long the thread keeps the interpreter when the loop needs it. With Python's 5 ms each system
-call of the loop would take as long, and a message needs some twenty."""
-
 CATCH_UP_SECONDS_MAX = 0.5
 """How long a release waits for an index that is behind: a new Broker gives it a second. Later it
 goes on where it stopped; only a 4.9.3 broker that opens the store in between would not."""
-
-
-class KernelLoading:
-    """The compiled kernels of one process, loaded in a thread beside the loop that dispatches.
-
-    A broker without a backlog needs none. Without them, also after a failure (no writable cache, an
-    unknown processor), the plain scan does the work.
-    """
-
-    def __init__(self, compile_now: Callable[[], Kernels] = compile_kernels) -> None:
-        self._compile_now = compile_now
-        self._kernels: Kernels | None = None
-        self._thread: threading.Thread | None = None
-        self._is_over = threading.Event()
-
-    def kernels(self) -> Kernels | None:
-        """Return the kernels if they are ready; the first call starts the work."""
-        if self._thread is None:
-            self._thread = start_thread(self._load, self._on_failed, name="compile")
-        return self._kernels
-
-    def wait(self) -> None:
-        """Start the work and wait for its end, within the limit; a second call returns at once."""
-        self.kernels()
-        self._is_over.wait(LOAD_WAIT_SECONDS_MAX)
-        self._is_over.set()
-
-    def _load(self) -> None:
-        before_seconds = sys.getswitchinterval()
-        sys.setswitchinterval(SWITCH_SECONDS)
-        try:
-            self._kernels = self._compile_now()
-        finally:
-            sys.setswitchinterval(before_seconds)
-            self._is_over.set()
-
-    def _on_failed(self, error: Exception) -> None:
-        logger(Log.STORE).warning("no compiled kernels", cause=repr(error))
-
-
-_LOADING = KernelLoading()
-"""One for the process: compiled kernels serve every attach."""
-
-
-def load_for_backlog(fs: FileSystem, config: StoreConfig) -> None:
-    """Begin to load the kernels if the files say that there is much to catch up with.
-
-    So they load while the Broker recovers. If the files cannot be read, the attach will say so.
-    """
-    with suppress(StoreError):
-        if _has_backlog(fs, config):
-            _LOADING.kernels()
-
-
-def _has_backlog(fs: FileSystem, config: StoreConfig) -> bool:
-    """Tell whether the log has bytes `LOAD_WAIT_BYTES_MIN` behind what is dispatched, or later."""
-    dispatched = read_dispatched(fs, config.paths.dispatched).physical_offset
-    with closing(CommitLogReader(fs, config)) as log:
-        position = max(dispatched, log.min_offset) + LOAD_WAIT_BYTES_MIN
-        while position < log.max_file_end:
-            end = log.segment_end(position)
-            if log.skip_zeros(position) < end:
-                return True
-            position = end
-    return False
 
 
 class Dispatch:
@@ -154,7 +73,7 @@ class Dispatch:
             self._dispatchers,
             config,
             skip_segment=config.compat_skip_segment,
-            kernels=_LOADING.kernels,
+            functions=CHOICE.library,
             follower=self._make_follower(config),
         )
         recovered = known.dispatch_from is not None
@@ -185,8 +104,6 @@ class Dispatch:
     def step(self, readable: int) -> DispatchDecision:
         """Dispatch some of what is below `readable`. Raises: StoreError."""
         position, began_seconds = self.core.position, time.perf_counter()
-        if readable - position >= LOAD_WAIT_BYTES_MIN:
-            _LOADING.wait()
         decision = self.core.step(readable, STEP_BYTES_MAX, wall_ms())
         if self.core.position > position:
             self._step_seconds.observe(time.perf_counter() - began_seconds)
@@ -286,7 +203,7 @@ class Dispatch:
                 cursor = LogCursor(
                     self._follower_log,
                     config.delays_ms,
-                    kernels=_LOADING.kernels,
+                    functions=CHOICE.library,
                     skip_segment=config.compat_skip_segment,
                 )
                 return LaggingDispatcher(dispatcher, cursor)
@@ -295,13 +212,13 @@ class Dispatch:
     @staticmethod
     def _start_plugins(fs: FileSystem, config: StoreConfig, log_end: int) -> PluginThreads:
         cursors, failures = [], {}
-        kernels = _LOADING.kernels
+        functions = CHOICE.library
         for name, make, failure in (*own_plugins(config), *find_plugins()):
             if make is None:
                 failures[name] = failure
             else:
                 log = CommitLogReader(fs, config)
                 cursors.append(
-                    PluginCursor(fs, log, name, make, config, log_end=log_end, kernels=kernels)
+                    PluginCursor(fs, log, name, make, config, log_end=log_end, functions=functions)
                 )
         return PluginThreads(config.paths.root, cursors, failures)

@@ -18,18 +18,16 @@ from typing import Any
 import msgspec
 
 from wakelog.actors.services.client import ServiceHandle, ServiceLost, WatermarkClient
-from wakelog.actors.services.dispatch import Dispatch, load_for_backlog
+from wakelog.actors.services.dispatch import Dispatch
 from wakelog.actors.services.pull_hold import arrival_notes
 from wakelog.actors.services.service import Service, Session
 from wakelog.actors.transport.notifications import Note
-from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.actors.transport.shared_watermarks import SharedWatermark
 from wakelog.actors.transport.timer import Timer
 from wakelog.dispatchers.reput import DispatchDecision, FlushJob
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.deleted_topics import QueueRemoval
 from wakelog.storage.errors import StoreError
-from wakelog.storage.file_system import FileSystem
 from wakelog.telemetry.logs import Log, News, logger
 
 RETRY_SECONDS = 1.0
@@ -47,11 +45,6 @@ Progress = tuple[int, int, bool]
 
 class ReputService(Service):
     """The service of `dispatchers.reput.Reput`."""
-
-    @classmethod
-    def prepare(cls, plan: ServicePlan, fs: FileSystem) -> None:
-        """Load the compiled code for a long way to the log's end."""
-        load_for_backlog(fs, plan.settings.store)
 
     def __init__(self, session: Session) -> None:
         """Open the derived files and find where dispatch begins."""

@@ -80,10 +80,6 @@ class Service:
         self._watermarks = session.watermarks
         self._releases = session.releases
 
-    @classmethod
-    def prepare(cls, plan: ServicePlan, fs: FileSystem) -> None:
-        """Prepare a process for its service, before a Broker is there."""
-
     def counters(self) -> dict[str, Any]:
         """Return the counters of the work."""
         raise NotImplementedError
@@ -169,7 +165,6 @@ class ServiceHost(Generic[ServiceT]):
         self.name = name
         self.fs = fs or FileSystem()
         self._kind = kind or cast(type[ServiceT], load(row_of(self.plan, name).service))
-        self._kind.prepare(self.plan, self.fs)
         self._service: ServiceT | None = None  # the last one
         self._epoch = 0
         self._releases = ExitStack()

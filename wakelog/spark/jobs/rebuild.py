@@ -16,7 +16,6 @@ from os import makedirs
 from os.path import abspath
 from typing import TYPE_CHECKING
 
-from wakelog.audit import rebuild as rebuilds
 from wakelog.audit.operator import AuditRefused
 from wakelog.audit.parts import ScanJob, part_loader, scan_segment
 from wakelog.audit.rebuild import LogReport, check_target, needs_values, rebuild_into
@@ -29,6 +28,9 @@ from wakelog.storage.log.commit_log_reader import commit_log_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+TASKS_LOG_BYTES_MIN = 64 << 20
+"""A smaller log is scanned before tasks have begun."""
 
 PARTS: str = ".parts"
 """The target's name with this is the folder of scanned stretches; every task has to see it."""
@@ -65,7 +67,7 @@ def scanned(
     shutil.rmtree(folder, ignore_errors=True)  # of a job that was killed
     makedirs(folder)
     try:
-        is_large = len(begins) * config.commit_log_file_bytes >= rebuilds.BULK_LOG_BYTES_MIN
+        is_large = len(begins) * config.commit_log_file_bytes >= TASKS_LOG_BYTES_MIN
         if is_large and not needs_values(config):
             run(partial(scan_segment, ScanJob(config, folder, check_bodies)), begins)
         yield part_loader(folder)

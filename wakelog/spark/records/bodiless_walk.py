@@ -25,6 +25,7 @@ from wakelog.spark.records.column_walk import (
     SegmentFile,
     Sound,
 )
+from wakelog.spark.records.functions import FUNCTIONS
 from wakelog.storage.kernels.layout import PHYSICAL_OFFSET
 
 WINDOW_BYTES: Final = 1 << 20
@@ -48,14 +49,11 @@ class BodilessWalk(Scanned):
         kept_bytes: int = KEPT_BYTES,
         records_max: int = BATCH_ROWS,
     ) -> None:
-        """Allocate everything once; imports numba."""
-        from wakelog.spark.records.walk_kernel import keep_records
-
+        """Allocate everything once."""
         super().__init__(max(kept_bytes, HEAD_BYTES_MAX + TAIL_BYTES_MAX), records_max)
         self._window = RecordWalk(
             buffer_bytes=window_bytes, records_max=window_records_max, takes_groups=False
         )
-        self._keep_records = keep_records
         self._kept_end = 0
 
     def steps(self, file: SegmentFile, begin: int, end: int) -> Iterator[Sound | Damage]:
@@ -87,16 +85,16 @@ class BodilessWalk(Scanned):
 
     def _keep(self, begin: int) -> int:
         """Keep records of the window from `begin` on; return the first one without room."""
-        taken, self._kept_end, self.count = self._keep_records(
-            self._window.bytes,
+        taken, self._kept_end, self.count = FUNCTIONS.keep_records(
+            self._window.buffer,
             self._window.numbers,
             begin,
             self._window.count,
-            self.bytes,
+            self.buffer,
             self._kept_end,
             self.numbers,
             self.count,
             self.table,
             self.group_firsts,
         )
-        return int(taken)
+        return taken

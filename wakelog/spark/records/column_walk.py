@@ -23,9 +23,9 @@ from typing import Any, Final, NamedTuple, Protocol
 import numpy as np
 
 from wakelog.protocol.record import HEAD_BYTES_MAX
+from wakelog.spark.records.functions import FUNCTIONS
 from wakelog.storage.kernels.layout import (
     NUMBER_FIELDS,
-    PARTS_COUNT,
     PHYSICAL_OFFSET,
     QUEUE_ID,
     SIZE,
@@ -83,7 +83,6 @@ class Scanned:
     """Sound records in compiled columns, and the bytes that they lie in.
 
     has_bodies: False if the topic follows the head at once.
-    bytes: the memory of `buffer`.
     numbers: int64[records, NUMBER_FIELDS]; `count` rows are valid; see `kernels/layout.py`.
     group_firsts: int32, the first record of each queue; the last element counts the queues.
     """
@@ -92,16 +91,11 @@ class Scanned:
 
     def __init__(self, buffer_bytes: int, records_max: int) -> None:
         """Allocate everything once."""
-        self.set_buffer(bytearray(buffer_bytes))
+        self.buffer = bytearray(buffer_bytes)
         self.numbers: Array = np.zeros((records_max, NUMBER_FIELDS), dtype=np.int64)
         self.group_firsts: Array = np.zeros(records_max + 1, dtype=np.int32)
         self.table: Array = np.zeros((2, 2 << records_max.bit_length()), dtype=np.int32)
         self.count = 0
-
-    def set_buffer(self, buffer: bytearray) -> None:
-        """Replace the buffer."""
-        self.buffer = buffer
-        self.bytes: Array = np.frombuffer(buffer, dtype=np.uint8)
 
     def clear(self) -> None:
         """Forget all records and queues."""
@@ -146,12 +140,8 @@ class RecordWalk(Scanned):
         records_max: int = RECORDS_MAX,
         takes_groups: bool = True,
     ) -> None:
-        """Allocate everything once; imports numba. takes_groups: fill in the records' queues."""
-        from wakelog.spark.records.walk_kernel import walk_records
-
+        """Allocate everything once. takes_groups: fill in the records' queues."""
         super().__init__(max(buffer_bytes, HEAD_BYTES_MAX), records_max)
-        self._walk_records = walk_records
-        self._parts = np.zeros(PARTS_COUNT, dtype=np.int64)
         self._takes_groups = takes_groups
         self.shift = 0
 
@@ -188,18 +178,17 @@ class RecordWalk(Scanned):
 
     def _scan(self, begin: int, end: int) -> int:
         self.clear()
-        self.count, stop = self._walk_records(
-            self.bytes,
+        self.count, stop = FUNCTIONS.walk_records(
+            self.buffer,
             begin,
             end,
             self.shift + begin,
             self.numbers,
             self.table,
             self.group_firsts,
-            self._parts,
             self._takes_groups,
         )
-        return int(stop)
+        return stop
 
     def _stopped_by(self, at: int, length: int, segment_end: int) -> RecordCheck | None:
         """Return why a scan stopped, None if its columns were full."""
@@ -215,7 +204,7 @@ class RecordWalk(Scanned):
             return True
         if position + len(self.buffer) >= end or not adds_up(file, position, end):
             return False
-        self.set_buffer(bytearray(check.size_bytes))
+        self.buffer = bytearray(check.size_bytes)
         return True
 
     def _pass_over(self, file: SegmentFile, position: int, end: int, check: RecordCheck) -> Damage:
@@ -248,16 +237,14 @@ def _kind_at(file: SegmentFile, physical_offset: int, end: int) -> CheckKind:
 
 
 def last_sound_end(file: SegmentFile, begin: int, end: int) -> int | None:
-    """Return the end of the last sound record of [begin, end) with a correct CRC; imports numba."""
-    from wakelog.storage.kernels.crc_kernel import check_bodies
-
+    """Return the end of the last sound record of [begin, end) with a correct CRC."""
     walk = RecordWalk(takes_groups=False)
     found = None
     damaged = np.empty(1, dtype=np.int32)
     for step in walk.steps(file, begin, end):
         # From the last record backwards: mostly one body is enough.
         for row in range(walk.count - 1 if isinstance(step, Sound) else -1, -1, -1):
-            if not check_bodies(walk.bytes, walk.numbers, row, row + 1, damaged):
+            if not FUNCTIONS.check_bodies(walk.buffer, walk.numbers, row, row + 1, damaged):
                 found = int(walk.numbers[row, PHYSICAL_OFFSET] + walk.numbers[row, SIZE])
                 break
     return found

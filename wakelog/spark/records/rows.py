@@ -1,7 +1,7 @@
 """Makes Arrow record batches, the rows that a query sees, from the columns of a walk.
 
 One `Rows` object belongs to one task. It selects records (`wanted.py`) and fills Arrow's buffers
-with compiled loops (`row_kernel.py`). Python handles single messages in three cases only: a
+with compiled loops (`functions.py`). Python handles single messages in three cases only: a
 compressed body, a SQL92 filter, and text that is not UTF-8. Such text gets replacement characters,
 as in Java.
 
@@ -36,11 +36,11 @@ from wakelog.protocol.sys_flag import (
     MESSAGE_STORE_HOST_V6,
 )
 from wakelog.spark.bounds import Selection
-from wakelog.spark.records import row_kernel
+from wakelog.spark.records import fields as places
 from wakelog.spark.records.column_walk import Array, Damage, RowOptions, Scanned
+from wakelog.spark.records.functions import FUNCTIONS
 from wakelog.spark.records.wanted import Wanted
 from wakelog.storage.kernels import layout
-from wakelog.storage.kernels.crc_kernel import check_bodies
 
 LOG_APPEND_TIME: Final = pa.scalar(1, pa.int32())
 """Kafka's timestampType for the broker's time."""
@@ -59,7 +59,7 @@ def needs_bodies(schema: pa.Schema, options: RowOptions) -> bool:
 
 
 class _Slice(NamedTuple):
-    """Records of one batch: rows of the walk's numbers, and of `row_kernel.read_fields`."""
+    """Records of one batch: rows of the walk's numbers, and what `read_fields` fills."""
 
     numbers: Array
     fields: Array
@@ -81,7 +81,7 @@ class Rows:
         self._tags = pa.array([tag.encode() for tag in selection.tags], pa.binary())
         self._passes = _matcher(selection.sql)
         self._damage: list[Damage] = []
-        self._fields_room: Array = np.zeros((0, row_kernel.FIELDS), dtype=np.int64)
+        self._fields_room: Array = np.zeros((0, places.FIELDS), dtype=np.int64)
         # The pairs of the current slice, which the map and the headers share.
         self._pairs: tuple[Array, Array] | None = None
         wants = {field.name for field in schema}
@@ -100,13 +100,13 @@ class Rows:
     def _fields(self, rows: Array) -> Array:
         """Return the fields of these records; they are read only if a column needs them."""
         if not self._needs_fields:
-            return np.broadcast_to(np.int64(0), (len(rows), row_kernel.FIELDS))
+            return np.broadcast_to(np.int64(0), (len(rows), places.FIELDS))
         # All slices share one array, because each becomes a batch before the next one.
         if len(self._fields_room) < len(rows):
-            self._fields_room = np.zeros((len(rows), row_kernel.FIELDS), dtype=np.int64)
+            self._fields_room = np.zeros((len(rows), places.FIELDS), dtype=np.int64)
         fields = self._fields_room[: len(rows)]
         walk = self._walk
-        row_kernel.read_fields(walk.bytes, walk.numbers, rows, fields, walk.has_bodies)
+        FUNCTIONS.read_fields(walk.buffer, walk.numbers, rows, fields, walk.has_bodies)
         return fields
 
     def taken_damage(self) -> list[Damage]:
@@ -118,7 +118,7 @@ class Rows:
         """Leave out what filters reject, and damaged bodies, which become damage."""
         keep = np.ones(len(rows), dtype=np.bool_)
         if len(self._tags):
-            begins, ends = fields[:, row_kernel.TAGS_BEGIN], fields[:, row_kernel.TAGS_END]
+            begins, ends = fields[:, places.TAGS_BEGIN], fields[:, places.TAGS_END]
             tags, _ = self._spans(begins, ends, pa.binary())
             keep = pc.is_in(tags, self._tags).to_numpy(zero_copy_only=False)
         if self._passes is not None:
@@ -127,7 +127,8 @@ class Rows:
             sound = np.ones(len(rows), dtype=np.bool_)
             damaged: Array = np.empty(len(rows), dtype=np.int32)
             numbers = _taken(self._walk.numbers, rows)
-            sound[damaged[: check_bodies(self._walk.bytes, numbers, 0, len(rows), damaged)]] = False
+            count = FUNCTIONS.check_bodies(self._walk.buffer, numbers, 0, len(rows), damaged)
+            sound[damaged[:count]] = False
             for row in numbers[keep & ~sound]:
                 self._note(row, "the body's CRC differs")
             keep &= sound
@@ -207,10 +208,10 @@ class Rows:
             "brokerName": lambda part: pa.repeat(self._options.broker, len(part.numbers)),
             "msgId": lambda part: self._ids(part, use_uniq=True),
             "offsetMsgId": lambda part: self._ids(part, use_uniq=False),
-            "tags": lambda part: self._property(part, row_kernel.TAGS_BEGIN, row_kernel.TAGS_END),
-            "keys": lambda part: self._property(part, row_kernel.KEYS_BEGIN, row_kernel.KEYS_END),
+            "tags": lambda part: self._property(part, places.TAGS_BEGIN, places.TAGS_END),
+            "keys": lambda part: self._property(part, places.KEYS_BEGIN, places.KEYS_END),
             "key": lambda part: self._property(
-                part, row_kernel.KEYS_BEGIN, row_kernel.KEYS_END, pa.binary()
+                part, places.KEYS_BEGIN, places.KEYS_END, pa.binary()
             ),
             "body": self._bodies,
             "value": self._bodies,
@@ -220,14 +221,12 @@ class Rows:
                 else lambda part: self._map(part, field)
             ),
             "headers": lambda part: self._headers(part, field),
-            "bornTimestamp": lambda part: _times(part.fields[:, row_kernel.BORN_TIMESTAMP]),
+            "bornTimestamp": lambda part: _times(part.fields[:, places.BORN_TIMESTAMP]),
             "storeTimestamp": lambda part: _times(part.numbers[:, layout.STORE_TIMESTAMP]),
             "timestamp": lambda part: _times(part.numbers[:, layout.STORE_TIMESTAMP]),
             "timestampType": lambda part: pa.repeat(LOG_APPEND_TIME, len(part.numbers)),
-            "bornHost": lambda part: self._hosts(part, row_kernel.BORN_HOST, MESSAGE_BORN_HOST_V6),
-            "storeHost": lambda part: self._hosts(
-                part, row_kernel.STORE_HOST, MESSAGE_STORE_HOST_V6
-            ),
+            "bornHost": lambda part: self._hosts(part, places.BORN_HOST, MESSAGE_BORN_HOST_V6),
+            "storeHost": lambda part: self._hosts(part, places.STORE_HOST, MESSAGE_STORE_HOST_V6),
         }
         return makers[field.name]
 
@@ -241,8 +240,9 @@ class Rows:
         """Make an array of spans of the buffer; also return the or of all their bytes."""
         offsets = np.empty(len(begins) + 1, dtype=np.int32)
         out = np.empty(int((ends - begins).sum()), dtype=np.uint8)
-        seen = row_kernel.gather(self._walk.bytes, begins, ends, offsets, out)
-        return _array(kind, offsets, out, valid), int(seen)
+        begins, ends = np.ascontiguousarray(begins), np.ascontiguousarray(ends)
+        seen = FUNCTIONS.gather(self._walk.buffer, begins, ends, offsets, out)
+        return _array(kind, offsets, out, valid), seen
 
     def _property(
         self, part: _Slice, begin: int, end: int, kind: pa.DataType | None = None
@@ -254,13 +254,13 @@ class Rows:
         return self._spans(begins, ends, kind, ends > begins)[0]
 
     def _bodies(self, part: _Slice) -> pa.Array:
-        begins, ends = part.fields[:, row_kernel.BODY_BEGIN], part.fields[:, row_kernel.BODY_END]
+        begins, ends = part.fields[:, places.BODY_BEGIN], part.fields[:, places.BODY_END]
         if not part.bodies:
             return self._spans(begins, ends, pa.binary())[0]
         view = memoryview(self._walk.buffer)
-        places = enumerate(zip(begins.tolist(), ends.tolist(), strict=True))
+        spans = enumerate(zip(begins.tolist(), ends.tolist(), strict=True))
         return pa.array(
-            [part.bodies[i] if i in part.bodies else bytes(view[a:b]) for i, (a, b) in places],
+            [part.bodies[i] if i in part.bodies else bytes(view[a:b]) for i, (a, b) in spans],
             type=pa.binary(),
         )
 
@@ -277,12 +277,10 @@ class Rows:
         offsets = np.empty(len(part.fields) + 1, dtype=np.int32)
         room = 56 * len(part.fields)
         if use_uniq:
-            room += int(
-                (part.fields[:, row_kernel.UNIQ_END] - part.fields[:, row_kernel.UNIQ_BEGIN]).sum()
-            )
+            room += int((part.fields[:, places.UNIQ_END] - part.fields[:, places.UNIQ_BEGIN]).sum())
         out = np.empty(room, dtype=np.uint8)
         v6 = part.numbers[:, layout.SYS_FLAG] & MESSAGE_STORE_HOST_V6 != 0
-        seen = row_kernel.format_ids(self._walk.bytes, part.fields, v6, use_uniq, offsets, out)
+        seen = FUNCTIONS.format_ids(self._walk.buffer, part.fields, v6, use_uniq, offsets, out)
         array = _array(pa.string(), offsets, out[: offsets[-1]])
         return _readable(array) if seen & 0x80 else array
 
@@ -291,12 +289,13 @@ class Rows:
         if self._pairs is None:
             numbers = part.numbers
             pairs_max = int(
-                (numbers[:, layout.PROPERTIES_BYTES] // row_kernel.PAIR_BYTES_MIN + 1).sum()
+                (numbers[:, layout.PROPERTIES_BYTES] // places.PAIR_BYTES_MIN + 1).sum()
             )
             ends = np.empty(len(numbers) + 1, dtype=np.int32)
             pairs = np.empty((pairs_max, 4), dtype=np.int64)
             rows = np.arange(len(numbers))
-            count = row_kernel.find_pairs(self._walk.bytes, numbers, rows, ends, pairs)
+            table = np.zeros((2, places.PAIRS_TABLE), dtype=np.int32)
+            count = FUNCTIONS.find_pairs(self._walk.buffer, numbers, rows, ends, pairs, table)
             self._pairs = ends, pairs[:count]
         return self._pairs
 
@@ -346,9 +345,9 @@ _NUMBERS: Final[dict[str, tuple[int, Any]]] = {
     "preparedTransactionOffset": (layout.PREPARED_OFFSET, np.int64),
 }
 _FIELDS: Final = {
-    "flag": row_kernel.FLAG,
-    "bodyCRC": row_kernel.BODY_CRC,
-    "reconsumeTimes": row_kernel.RECONSUME_TIMES,
+    "flag": places.FLAG,
+    "bodyCRC": places.BODY_CRC,
+    "reconsumeTimes": places.RECONSUME_TIMES,
 }
 _OF_NUMBERS: Final = frozenset(
     (*_NUMBERS, "topic", "brokerName", "storeTimestamp", "timestamp", "timestampType")
@@ -367,7 +366,7 @@ def _matcher(sql: str) -> Callable[[dict[str, str]], bool] | None:
 
 def _inflate(buffer: bytearray, fields: Array) -> bytes | None:
     """Return a compressed body as its producer sent it, None if it is none, or too much."""
-    begin, end = int(fields[row_kernel.BODY_BEGIN]), int(fields[row_kernel.BODY_END])
+    begin, end = int(fields[places.BODY_BEGIN]), int(fields[places.BODY_END])
     try:
         return inflate(memoryview(buffer)[begin:end], MESSAGE_COMPRESSED)
     except RemoteProtocolError:

@@ -1,14 +1,30 @@
-"""Which records of a walk a query selects: decided for each queue, compared in compiled code.
+"""Which records of a walk a query selects: decided for each queue, compared as arrays.
 
 Invariants: no Python for a single record; each queue is decoded once in a task.
 """
 
 import numpy as np
 
+from wakelog.protocol.java import LONG_MAX
 from wakelog.spark.bounds import Bounds, Selection
 from wakelog.spark.records.column_walk import Array, Scanned
+from wakelog.storage.kernels.layout import GROUP, NO_GROUP, PHYSICAL_OFFSET, QUEUE_OFFSET
 
+_EVERYTHING = Bounds()
 _NOTHING = Bounds(1, 0, 1, 0)
+
+
+def wanted_records(numbers: Array, limits: list[Bounds]) -> Array:
+    """Return the numbers of the records that are in a queue and within its limits."""
+    groups = numbers[:, GROUP]
+    wanted = groups != NO_GROUP
+    if any(bounds != _EVERYTHING for bounds in limits):
+        # Behind the queues' limits are those of records in no queue, which is number -1.
+        bounds = np.array([*limits, _NOTHING], dtype=np.int64)[groups]
+        offsets, places = numbers[:, QUEUE_OFFSET], numbers[:, PHYSICAL_OFFSET]
+        wanted &= (offsets >= bounds[:, 0]) & (places >= bounds[:, 2]) & (places < bounds[:, 3])
+        wanted &= (offsets < bounds[:, 1]) | (bounds[:, 1] == LONG_MAX)  # which is no bound
+    return np.flatnonzero(wanted)
 
 
 class Wanted:
@@ -22,13 +38,8 @@ class Wanted:
 
     def rows(self, walk: Scanned) -> Array:
         """Return the numbers of the wanted records of the walk's last step, in log order."""
-        # Imports numba, which filled the walk already.
-        from wakelog.spark.records.walk_kernel import wanted_records
-
-        limits = np.array([self._bounds(queue) for queue in walk.queues()], dtype=np.int64)
-        rows = np.empty(walk.count, dtype=np.int64)
-        count = wanted_records(walk.numbers, walk.count, limits.reshape(-1, 4), rows)
-        return rows[:count]
+        limits = [self._bounds(queue) for queue in walk.queues()]
+        return wanted_records(walk.numbers[: walk.count], limits)
 
     def _bounds(self, queue: tuple[bytes, int]) -> Bounds:
         found = self._known.get(queue)

@@ -4,7 +4,7 @@
     query.py          the plan: ranges of queues for each task
     stream.py         what Spark calls for a stream
     puller.py         one range: pull after pull, and what each response means
-    pulled_walk.py pulled_kernel.py   bodies of responses -> sound records in columns
+    pulled_walk.py                    bodies of responses -> sound records in columns
     reader.py         one task: its range becomes record batches
 
 The requests are in `wakelog/client`. Rows are made of what a broker stores, as in file mode; the

@@ -8,6 +8,7 @@ Invariants: all scanned records are sound; a scan that stops early has met a dam
 import numpy as np
 
 from wakelog.spark.records.column_walk import Scanned
+from wakelog.spark.records.functions import FUNCTIONS
 from wakelog.storage.kernels.layout import GROUP, NO_GROUP, NUMBER_FIELDS
 
 
@@ -18,21 +19,17 @@ class PulledWalk(Scanned):
     """
 
     def __init__(self) -> None:
-        """Hold no record yet; imports numba."""
-        from wakelog.spark.remote.pulled_kernel import scan_pulled
-
+        """Hold no record yet."""
         super().__init__(buffer_bytes=0, records_max=0)
-        self._scan_pulled = scan_pulled
 
     def scan(self, bodies: list[bytes], topic: str, queue_id: int, records_max: int) -> bool:
         """Scan the bodies of responses; return whether all records are sound.
 
         records_max: the number of messages in them, as the broker counts.
         """
-        self.set_buffer(bytearray().join(bodies))
+        self.buffer = bytearray().join(bodies)
         self.numbers = np.zeros((records_max, NUMBER_FIELDS), dtype=np.int64)
-        name = np.frombuffer(topic.encode(), dtype=np.uint8)
-        self.count, end = self._scan_pulled(self.bytes, name, queue_id, self.numbers)
+        self.count, end = FUNCTIONS.scan_pulled(self.buffer, topic.encode(), queue_id, self.numbers)
         own = np.flatnonzero(self.numbers[: self.count, GROUP] != NO_GROUP)
         self.group_firsts = np.append(own[:1], len(own[:1])).astype(np.int32)
-        return bool(end == len(self.buffer))
+        return end == len(self.buffer)

@@ -42,7 +42,7 @@ def read_pulled(
 def read_task(
     options: ReadOptions, schema: pa.Schema, task: PulledTask
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of one task; imports numba. Raises: DataLost, ClientError."""
+    """Yield the rows of one task. Raises: DataLost, ClientError."""
     broker, topic, queue_id, _ = task.range.queue
     name = f"queue {queue_id} of {topic} at {broker}"
 

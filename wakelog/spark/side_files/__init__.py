@@ -6,5 +6,5 @@
     folder.py       tables -> files, whole or not at all; the ranges that have files
 
 It runs as every plug-in does (`dispatchers/plugins.py`): in its own thread and with its own cursor,
-so that it delays no other dispatcher. It uses numba and pyarrow; Spark only reads the files.
+so that it delays no other dispatcher. It uses pyarrow; Spark only reads the files.
 """

@@ -18,11 +18,11 @@ Source: none upstream.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from posixpath import basename, join
 from typing import Final, NamedTuple
-from zlib import crc32
 
+from wakelog.compiled.library import crc32
 from wakelog.protocol.java import LONG_MAX
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.sum_file import (
@@ -151,12 +151,10 @@ ComparedBlock = ChangedBlock | int
 """A changed block, or the length of one that agrees with its sum."""
 
 
-def compare_sums(
-    fs: FileSystem, config: StoreConfig, crc: Callable[[bytes], int] = crc32
-) -> Iterator[ComparedBlock]:
+def compare_sums(fs: FileSystem, config: StoreConfig) -> Iterator[ComparedBlock]:
     """Compare every block that has a sum, in log order; skip a segment that is removed meanwhile.
 
-    crc: a faster CRC-32, where one is loaded. Raises: StoreFailed.
+    Raises: StoreFailed.
     """
     named = set(sum_names(fs, config.paths))
     files = commit_log_files(fs, config, read_only=True)
@@ -166,7 +164,7 @@ def compare_sums(
             name = basename(segment.path)
             if name in named and not segment.is_missing:
                 path = join(config.paths.sums_directory, name)
-                yield from compare_segment(fs, segment, path, crc)
+                yield from compare_segment(fs, segment, path)
     finally:
         files.close()
 
@@ -175,7 +173,6 @@ def compare_segment(
     fs: FileSystem,
     segment: MappedFile,
     sums_path: str,
-    crc: Callable[[bytes], int],
     begin: int = 0,
     end: int = LONG_MAX,
 ) -> Iterator[ComparedBlock]:
@@ -197,7 +194,7 @@ def compare_segment(
                     data = segment.read(position, length)
                     if len(data) < length:
                         return  # removed meanwhile, and cut to free its space
-                    yield length if crc(data) == expected else ChangedBlock(start, start + length)
+                    yield length if crc32(data) == expected else ChangedBlock(start, start + length)
     except StoreFailed as error:
         if not isinstance(error.cause, FileNotFoundError):
             raise

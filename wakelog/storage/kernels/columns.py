@@ -10,7 +10,7 @@ be kept after the next scan begins.
 
 Invariants:
 - `requests()` equals what `scan.scan_plain` returns for the same bytes.
-- Python corrects the tags code of records with a bit in REFINE. Records whose keys the kernel left
+- Python corrects the tags code of records with a bit in REFINE. Records whose keys the scan left
   out are in `refined`, and get their index entries from the plain way.
 """
 
@@ -21,9 +21,9 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from wakelog.compiled.columns import ScanFunctions
 from wakelog.protocol.properties import KEYS, UNIQ_KEY, decode_properties
 from wakelog.storage.kernels import layout
-from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.log.dispatch_request import DispatchRequest
 from wakelog.storage.log.record_check import CheckKind, RecordCheck, check_record
 from wakelog.storage.log.scan import entry_tags_code
@@ -77,17 +77,16 @@ class Columns:
 
     def __init__(
         self,
-        kernels: Kernels,
+        functions: ScanFunctions,
         delays_ms: tuple[int, ...] = (),
         *,
         buffer_bytes: int = SCAN_BUFFER_BYTES,
         records_max: int = SCAN_RECORDS_MAX,
     ) -> None:
         """Allocate everything once; `delays_ms` comes from `StoreConfig`."""
-        self._kernels = kernels
+        self._functions = functions
         self._delays_ms = delays_ms
         self.buffer = bytearray(buffer_bytes)
-        self._bytes = np.frombuffer(self.buffer, dtype=np.uint8)
         keys_max = max(_KEYS_PER_RECORD * records_max, 2 * layout.RECORD_KEYS_MAX)
         self.numbers = _zeros((records_max, layout.NUMBER_FIELDS), np.int64)
         self.keys = _zeros((layout.KEY_ROWS, keys_max), np.int32)
@@ -98,9 +97,8 @@ class Columns:
         self._group_ends = _zeros((records_max + 1,), np.int32)
         self._group_unbroken = _zeros((records_max,), np.bool_)
         # The buffer itself has the groups' topics.
-        self._names, self._name_begins, self._names_end = self._bytes, self._group_firsts, -1
-        self._parts = np.zeros(layout.PARTS_COUNT, np.int64)
-        self._found = np.zeros(layout.PLACES_COUNT, np.int64)
+        self._names: bytearray | Array = self.buffer
+        self._name_begins, self._names_end = self._group_firsts, -1
         self._index_entries = _zeros((layout.ENTRY_BYTES * keys_max,), np.uint8)
         self.count = 0
         self.key_count = 0
@@ -132,8 +130,8 @@ class Columns:
 
     def _append_records(self, begin: int, end: int, physical_offset: int) -> tuple[int, int]:
         """Scan `buffer[begin:end]`; return where the scan stopped, and its REFINE bits."""
-        self.count, self.key_count, stop, self._names_end, refined = self._kernels.scan_records(
-            self._bytes,
+        self.count, self.key_count, stop, self._names_end, refined = self._functions.scan_records(
+            self.buffer,
             begin,
             end,
             physical_offset,
@@ -143,8 +141,6 @@ class Columns:
             self._group_firsts,
             self._names,
             self._name_begins,
-            self._parts,
-            self._found,
             self.count,
             self.key_count,
             self._names_end,
@@ -157,14 +153,14 @@ class Columns:
 
     def _damaged_rows(self, first: int) -> list[int]:
         damaged: Array = np.empty(self.count - first, dtype=np.int32)
-        damaged_count = self._kernels.check_bodies(
-            self._bytes, self.numbers, first, self.count, damaged
+        damaged_count = self._functions.check_bodies(
+            self.buffer, self.numbers, first, self.count, damaged
         )
         rows: list[int] = damaged[:damaged_count].tolist()
         return rows
 
     def _refine(self, first: int = 0) -> list[int]:
-        """Do what the kernel left to Python, from record `first` on; return these records."""
+        """Do what the scan left to Python, from record `first` on; return these records."""
         marked = self.numbers[first : self.count, layout.REFINE]
         rows: list[int] = (first + np.flatnonzero(marked)).tolist() if marked.any() else []
         self.refined += rows
@@ -219,7 +215,7 @@ class Columns:
         if self._groups is not None:
             return self._groups
         count = int(self._group_firsts[-1])
-        self._kernels.encode_groups(
+        self._functions.encode_groups(
             self.numbers,
             self.count,
             self._group_firsts,
@@ -252,7 +248,7 @@ class Columns:
     def key_runs(self, first_row: int = 0) -> Iterator[tuple[int, int, DispatchRequest | None]]:
         """Yield index work from record `first_row` on: keys [begin, end), then a record or None.
 
-        The kernel left the keys of that record to the plain way. It comes after these keys.
+        The scan left the keys of that record to the plain way. It comes after these keys.
         """
         records = self.keys[layout.KEY_RECORD, : self.key_count]
         begin = int(np.searchsorted(records, first_row)) if first_row else 0
@@ -267,12 +263,12 @@ class Columns:
     def link_keys(
         self, slots: Array, *, entry_next: int, begin_timestamp_ms: int, begin: int, end: int
     ) -> tuple[int, memoryview]:
-        """Link keys [begin, end) into an index file's slots; see `entry_kernel.link_keys`.
+        """Link keys [begin, end) into an index file's slots; see `ScanFunctions`.
 
         Returns: how many slots were empty before, and the bytes of the new entries, valid until the
             next call.
         """
-        used = self._kernels.link_keys(
+        used = self._functions.link_keys(
             slots,
             entry_next,
             begin_timestamp_ms,

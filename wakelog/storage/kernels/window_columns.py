@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from wakelog.compiled.columns import ScanFunctions
 from wakelog.storage.kernels.columns import (
     SCAN_BUFFER_BYTES,
     Array,
@@ -22,7 +23,6 @@ from wakelog.storage.kernels.columns import (
     ColumnScan,
     QueueGroup,
 )
-from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.kernels.layout import ENTRY_BYTES, TOPIC_BYTES
 from wakelog.storage.log.dispatch_request import DispatchRequest
 from wakelog.storage.log.record_check import CheckKind, check_record
@@ -57,7 +57,7 @@ class WindowColumns(Columns):
 
     def __init__(
         self,
-        kernels: Kernels,
+        functions: ScanFunctions,
         delays_ms: tuple[int, ...] = (),
         *,
         window_bytes: int = WINDOW_BYTES,
@@ -66,7 +66,7 @@ class WindowColumns(Columns):
         check_bodies: bool = False,
     ) -> None:
         """Allocate everything once; `delays_ms` comes from `StoreConfig`."""
-        super().__init__(kernels, delays_ms, buffer_bytes=window_bytes, records_max=records_max)
+        super().__init__(functions, delays_ms, buffer_bytes=window_bytes, records_max=records_max)
         self._check_bodies = check_bodies
         self._names = np.zeros(names_bytes, dtype=np.uint8)
         self._name_begins = np.zeros(records_max, dtype=np.int32)
@@ -155,14 +155,13 @@ class WindowColumns(Columns):
         if not len(self.buffer) < size_bytes <= SCAN_BUFFER_BYTES:
             return False
         self.buffer = bytearray(SCAN_BUFFER_BYTES)
-        self._bytes = np.frombuffer(self.buffer, dtype=np.uint8)
         return True
 
     def _group_topics(self) -> list[str]:
         firsts = self._group_firsts[: self._group_firsts[-1]]
         begins = self._name_begins[: len(firsts)]
         ends = begins + self.numbers[firsts, TOPIC_BYTES]
-        names = self._names[: self._names_end].tobytes()
+        names = bytes(self._names[: self._names_end])
         return [
             str(names[begin:end], "utf-8", "replace")
             for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)

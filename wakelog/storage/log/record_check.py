@@ -93,7 +93,7 @@ def check_record(
         return RecordCheck(CheckKind.SIZE_MISMATCH, size, fields[6], reason)
     if check_body and body_end > body_begin:
         (crc,) = record.INT.unpack_from(buffer, position + record.BODY_CRC_OFFSET)
-        if crc != record.body_crc(bytes(buffer[body_begin:body_end])):
+        if crc != record.body_crc(memoryview(buffer)[body_begin:body_end]):
             return _bad("the body's CRC differs")
     return RecordCheck(CheckKind.SOUND, size, fields[6])
 

@@ -1,6 +1,6 @@
 """The walk over stored records: which bytes of a buffer or a segment are sound records.
 
-`kernels/record_kernel.py` is the compiled form of `walk_records`;
+`read_record` in `wakelog/compiled/records.h` is the twin of `walk_records` in C;
 `tests/storage/log/test_record_walk.py` holds both against one table of cases. Where a walk stopped,
 `record_check.check_record` names the reason, and `next_sound` finds where a damaged log goes on.
 

@@ -1,8 +1,8 @@
 """Scan a stretch of the log into dispatch requests, up to the first place without a sound record.
 
-Two ways give the same result. This module is plain Python, for small steps and as long as no kernel
-is compiled. When much of the log waits, a compiled kernel fills the columns of
-`kernels/columns.py` instead, and leaves rare records to `entry_tags_code`.
+Two ways give the same result. This module is plain Python, for small steps and without the compiled
+library. When much of the log waits, the library fills the columns of `kernels/columns.py` instead,
+and leaves rare records to `entry_tags_code`.
 
 Invariants:
 - Both ways agree on any bytes, damaged ones included (`test_columns`).
