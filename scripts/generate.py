@@ -10,6 +10,7 @@ from pathlib import Path
 from scripts import api_document as api
 from scripts import client_matrix as matrix
 from scripts import configuration_document as configuration
+from scripts import metrics_document as metrics
 from scripts import requests_document as requests
 from scripts.overview_board import overview_board
 from scripts.rocketmq_threads import SECTIONS, AbsentThread, Thread
@@ -17,8 +18,7 @@ from wakelog.cli.admin.command import mqadmin
 from wakelog.cli.command import Command, Option
 from wakelog.cli.help_text import help_text, meaning_text
 from wakelog.cli.root import program
-from wakelog.telemetry.metric_spec import MetricSpec
-from wakelog.telemetry.metrics import METRICS_BY_SUBJECT
+from wakelog.telemetry.metrics import METRICS_BY_SUBJECT, NAME_SETS
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -35,14 +35,6 @@ ABSENT_INTRODUCTION = "What these do is not done here."
 
 THREAD_HEADS = ("4.9.3", "does", "when, or how many", "actor", "core", "metric", "test")
 ABSENT_HEADS = ("4.9.3", "does", "when, or how many", "absent, because")
-METRIC_HEADS = ("name", "type", "labels", "what")
-
-METRICS_INTRODUCTION = """\
-`wakelog up` serves these at `/metrics`, on the port that it prints, in the text formats of
-Prometheus; [deploy/prometheus.yml](../deploy/prometheus.yml) scrapes it and
-[dashboards/](../dashboards/README.md) shows it. Values are read when a scrape asks, by the paths in
-`wakelog/telemetry/`. What is not there (an actor that is away, a Supervisor without Ray) is not
-exposed. Of the serving process there are also the `process_` metrics of prometheus-client."""
 
 
 def threads_document() -> str:
@@ -66,16 +58,22 @@ def thread_cells(row: Thread) -> tuple[str, ...]:
 
 def metrics_document() -> str:
     """Draw docs/metrics.md."""
-    parts = ["# Metrics", NOTICE.format(source="wakelog/telemetry/"), METRICS_INTRODUCTION]
+    parts = ["# Metrics", NOTICE.format(source="wakelog/telemetry/"), metrics.INTRODUCTION]
     for subject, specs in METRICS_BY_SUBJECT.items():
-        parts += [f"## {subject}", table(METRIC_HEADS, map(metric_cells, specs))]
+        parts += [f"## {subject}", table(metrics.HEADS, map(metrics.cells, specs))]
+    parts += ["## Names of elsewhere", metrics.OTHER_NAMES]
+    for name_set, source in metrics.NAMES.items():
+        rows = map(metrics.other_cells, NAME_SETS[name_set])
+        left_out = table(metrics.LEFT_OUT_HEADS, metrics.left_out_cells(name_set))
+        parts += [f"## Names of {source}", metrics.INTRODUCTIONS[name_set]]
+        parts += [table(metrics.OTHER_HEADS, rows), left_out]
     return "\n\n".join(parts) + "\n"
 
 
-def metric_cells(spec: MetricSpec) -> tuple[str, ...]:
-    """Return the cells of one row."""
-    labels = ", ".join(spec.labels) or "none"
-    return (f"`{spec.exposed_name}`", spec.kind.value, labels, spec.help)
+def contract_document() -> str:
+    """Draw docs/metrics_contract.txt."""
+    path = ROOT / metrics.CONTRACT
+    return metrics.contract_document(path.read_text(encoding="utf-8") if path.is_file() else "")
 
 
 def requests_document() -> str:
@@ -190,6 +188,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 DOCUMENTS: dict[str, Callable[[], str]] = {
     "docs/threads.md": threads_document,
     "docs/metrics.md": metrics_document,
+    metrics.CONTRACT: contract_document,
     "docs/requests.md": requests_document,
     "docs/admin.md": admin_document,
     "docs/configuration.md": configuration_document,

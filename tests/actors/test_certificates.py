@@ -5,9 +5,11 @@ import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from ssl import PEM_cert_to_DER_cert as pem_to_der
 
 import msgspec
 import pytest
+from cryptography import x509
 
 from tests.actors.deployments import running, small_plan, wait_until
 from tests.network.fakes import FakeHandler
@@ -15,6 +17,7 @@ from tests.network.test_server import serving
 from tests.network.test_tls import CLIENT, FILES, SERVER, SERVER_KEY, SIGNER, TRUSTING
 from tests.network.test_tls_gate import called, echo
 from wakelog.actors.certificates import read_certificates
+from wakelog.network.certificate_dates import file_valid_until_ms, valid_until_ms
 from wakelog.network.errors import SendFailed, TlsFailed, TlsRefused
 from wakelog.network.tls import TlsMode
 from wakelog.network.tls_properties import TlsSource
@@ -85,6 +88,27 @@ def test_a_new_certificate_is_used_once_its_key_is_there(
             await wait_until(lambda: is_trusted(port), "the first certificate is used again")
 
     asyncio.run(main())
+
+
+def test_it_is_known_until_when_a_certificate_is_valid(tmp_path: Path) -> None:
+    async def statistics(tls: TlsSource) -> dict[str, int]:
+        return (await read_certificates(tls)).statistics()
+
+    tls = source(tmp_path)
+    expected = x509.load_pem_x509_certificate(Path(SERVER).read_bytes()).not_valid_after_utc
+    found = asyncio.run(statistics(tls))
+    assert found["valid_until_ms"] == expected.timestamp() * 1000
+    own = asyncio.run(statistics(TlsSource(TlsMode.PERMISSIVE, "", str(tmp_path))))
+    assert own["read_count"] == 1 and "valid_until_ms" not in own, "it signs it itself"
+
+
+def test_a_chain_is_valid_as_long_as_each_of_its_certificates(tmp_path: Path) -> None:
+    ends = {valid_until_ms(pem_to_der(Path(path).read_text())) for path in (SERVER, SIGNER)}
+    chain = tmp_path / "chain.pem"
+    chain.write_text(Path(SERVER).read_text() + Path(SIGNER).read_text())
+    assert file_valid_until_ms(str(chain)) == min(ends)
+    chain.write_text("no certificate")
+    assert file_valid_until_ms(str(chain)) == file_valid_until_ms("/nowhere") == 0
 
 
 def test_a_server_without_tls_reads_nothing() -> None:

@@ -1,11 +1,13 @@
 """Ends of queues and lags of groups, measured on demand and bounded."""
 
+import math
 from collections.abc import Callable
 from typing import cast
 
 import pytest
 
 from tests.broker.harness import NOW_MS, Harness
+from wakelog.broker.broker_stats import MINUTE, BrokerStats
 from wakelog.broker.consumer_offsets import ConsumerOffsets
 from wakelog.broker.queue_progress import QueueProgress, measure, select
 from wakelog.storage.message_store import MessageStore
@@ -33,13 +35,15 @@ def measured(
     *commits: tuple[str, str, int, int],
     queues_max: int = 100,
     has_time: Callable[[], bool] = always,
+    traffic: BrokerStats | None = None,
 ) -> QueueProgress:
     offsets = ConsumerOffsets()
     for group, topic, queue_id, queue_offset in commits:
         offsets.commit(group, topic, queue_id, queue_offset)
     selection = select(offsets, queues_max)
     store = cast(MessageStore, harness.store)
-    return measure(selection, store, harness.now_ms, has_time, queues_max)
+    minute = (traffic or BrokerStats()).minute()
+    return measure(selection, store, harness.now_ms, has_time, minute, queues_max)
 
 
 def test_every_queue_has_an_end(stored: Harness) -> None:
@@ -65,6 +69,34 @@ def test_the_age_is_that_of_the_first_message_not_consumed(
 ) -> None:
     assert stored.now_ms == NOW_MS + 7_000
     assert measured(stored, *commits).oldest_seconds == {"g": {"T": seconds}}
+
+
+def test_committed_offsets_are_added_together(stored: Harness) -> None:
+    found = measured(stored, ("g", "T", 0, 3), ("g", "T", 1, -1), ("h", "U", 0, 1))
+    assert found.consumed == {"g": {"T": 3}, "h": {"U": 1}}
+
+
+@pytest.mark.parametrize(
+    ("got_count", "offset", "seconds"),
+    [
+        (1_800, 1, 3 / 20),  # 10 stored and 30 handed out in a second
+        (600, 1, math.inf),
+        (0, 1, math.inf),
+        (0, COUNT, 0.0),
+    ],
+)
+def test_a_group_catches_up_by_the_rates_of_the_last_minute(
+    stored: Harness, got_count: int, offset: int, seconds: float
+) -> None:
+    traffic = BrokerStats()
+    traffic.count_put("T", 1, 100)
+    traffic.count_get("T", "g", 1, 100)
+    for sample in range(7):
+        traffic.sample(MINUTE, stored.now_ms + sample * 10_000)
+        traffic.count_put("T", 100, 100)
+        traffic.count_get("T", "g", got_count // 6, 100)
+    found = measured(stored, ("g", "T", 0, offset), ("g", "T", 1, 2), traffic=traffic)
+    assert found.catch_up_seconds == {"g": {"T": pytest.approx(seconds)}}
 
 
 def test_a_group_of_a_topic_that_is_gone_is_left_out(stored: Harness) -> None:

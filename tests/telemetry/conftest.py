@@ -15,6 +15,9 @@ RETENTION_SOON = "cleanResourceInterval=200"
 POOL = ("transientStorePoolEnable=true", "transientStorePoolSize=2")
 """There is a Commit, and its metrics, only with the transient pool."""
 
+NAMES = "wakelog.metricsNames=native,exporter,v5"
+"""What families under the names of elsewhere need is there only if they are served."""
+
 SLAVES = "replicationEnable=true"
 """Metrics of slaves are there only if the Broker accepts some."""
 
@@ -25,7 +28,7 @@ def statistics(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     store: Path = tmp_path_factory.mktemp("metrics")
 
     async def main() -> dict[str, Any]:
-        async with running(small_plan(store, RETENTION_SOON, *POOL, SLAVES)) as (
+        async with running(small_plan(store, RETENTION_SOON, *POOL, NAMES, SLAVES)) as (
             deployment,
             client,
         ):

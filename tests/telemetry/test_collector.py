@@ -14,6 +14,7 @@ VALUES: dict[str, Any] = {
         "a": {"depth": {"send": 1, "pull": 2}, "traffic": {"T": [10, 1_000]}, "level": {3: 7}},
         "b": {"depth": {"send": 5}, "traffic": {}},
     },
+    "names": {"T": 1, "%RETRY%g": 2, "%DLQ%g": 4},
     "absent": None,
     "flat": 9,
 }
@@ -36,6 +37,10 @@ VALUES: dict[str, Any] = {
         (("brokers", "{broker}", "traffic", "{topic}", "2"), {}),
         (("brokers", "{broker}", "level", "{level}"), {("a", "3"): 7}),
         (("role=broker", "broker=", "flat"), {("broker", ""): 9}),
+        (("brokers", "{broker}", "depth", "*"), {("a",): 3, ("b",): 5}),
+        (("names", "{topic:!%}"), {("T",): 1}),
+        (("names", "{topic:%RETRY%}"), {("%RETRY%g",): 2}),
+        (("names", "%DLQ%{group}"), {("g",): 4}),
     ],
 )
 def test_a_path_finds(path: Path, expected: Series) -> None:

@@ -29,11 +29,15 @@ WATCH_SECONDS = 0.5
 
 
 class ReadFiles(NamedTuple):
-    """What tls.properties says, and a digest of each file that it names, by path."""
+    """What tls.properties says, and a digest of each file that it names, by path.
+
+    valid_until_ms: of the server's certificate, 0 for one that it signs itself.
+    """
 
     properties: TlsProperties
     context: ServerContext
     digests: dict[str, bytes]
+    valid_until_ms: int = 0
 
 
 async def read_certificates(
@@ -57,7 +61,17 @@ def read_files(source: TlsSource) -> ReadFiles:
     properties = read_tls(source)
     # Before the files are used: a change that comes in between is found by the next check.
     digests = digests_of(watched(properties.server))
-    return ReadFiles(properties, ServerContext(properties.server), digests)
+    server = properties.server
+    return ReadFiles(properties, ServerContext(server), digests, _valid_until_ms(server))
+
+
+def _valid_until_ms(server: ServerTls) -> int:
+    if server.is_self_signed or not server.cert_path:
+        return 0
+    # Few servers have files, and the import takes 50 ms.
+    from wakelog.network.certificate_dates import file_valid_until_ms
+
+    return file_valid_until_ms(server.cert_path)
 
 
 class Certificates:
@@ -74,6 +88,7 @@ class Certificates:
         self._watch_seconds = watch_seconds
         self._watching: list[asyncio.Task[None]] = []
         self._read_count = int(read is not None)
+        self._valid_until_ms = 0 if read is None else read.valid_until_ms
         self._refused_count = 0
         self._log = logger(Log.REMOTING)
 
@@ -91,8 +106,10 @@ class Certificates:
         return await asyncio.get_running_loop().run_in_executor(None, self._read_client)
 
     def statistics(self) -> dict[str, int]:
-        """Return counters."""
-        return {"read_count": self._read_count, "refused_count": self._refused_count}
+        """Return counters, and until when the certificate is valid, if it is from a file."""
+        counts = {"read_count": self._read_count, "refused_count": self._refused_count}
+        valid_until_ms = self._valid_until_ms
+        return counts | ({"valid_until_ms": valid_until_ms} if valid_until_ms else {})
 
     def close(self) -> None:
         """Watch no longer."""
@@ -112,7 +129,7 @@ class Certificates:
             if not changes.note(digests):
                 continue
             try:
-                _, context, _ = await loop.run_in_executor(None, read_files, self._source)
+                read = await loop.run_in_executor(None, read_files, self._source)
             except TlsRefused as error:
                 self._refused_count += 1
                 changes.on_read(succeeded=False)
@@ -120,7 +137,8 @@ class Certificates:
             else:
                 self._read_count += 1
                 changes.on_read(succeeded=True)
-                server.use_tls(context)
+                self._valid_until_ms = read.valid_until_ms
+                server.use_tls(read.context)
                 self._log.info("certificates read again")
 
 

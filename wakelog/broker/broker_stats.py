@@ -27,7 +27,7 @@ org.apache.rocketmq.common.stats.{StatsItem, StatsItemSet} (4.9.3).
 
 from array import array
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from wakelog.broker.names import LMQ_PREFIX, is_lmq
@@ -102,6 +102,79 @@ class Traffic(NamedTuple):
             yield {"send_back_by_topic_and_group": _by_topic(send_backs)}
 
 
+class Recent(NamedTuple, Generic[Key]):
+    """A copy of the samples of one period of a table; for any thread.
+
+    births: by slot, how many samples of each period had been taken when its key came.
+    """
+
+    period: int
+    slots: Mapping[Key, int]
+    births: Sequence[tuple[int, ...]]
+    samples: Sequence[_Sample]
+    taken_count: int
+
+    def snapshot(self, key: Key, column: int = 0) -> StatsSnapshot | None:
+        """Return what came in the period, None for an unknown key."""
+        slot = self.slots.get(key)
+        return None if slot is None else self._at(slot, column)
+
+    def tps(self, key: Key, column: int = 0) -> float:
+        """Return the amount a second, 0 for an unknown key."""
+        found = self.snapshot(key, column)
+        return 0.0 if found is None else found.tps
+
+    def pieces(self, columns: Sequence[int]) -> Iterator[dict[Key, list[StatsSnapshot]]]:
+        """Yield what came in the period by key and column, of some keys at a time."""
+        for items in batched(self.slots.items(), PIECE_NAMES_MAX):
+            yield {key: [self._at(slot, column) for column in columns] for key, slot in items}
+
+    def _at(self, slot: int, column: int) -> StatsSnapshot:
+        samples = self.samples
+        taken_count = self.taken_count - self.births[slot][self.period]
+        if taken_count == 0:
+            return StatsSnapshot()
+        last = samples[-1]
+        amount, times = last.columns[column][slot], last.times[slot]
+        period_ms, samples_max = PERIODS[self.period]
+        if taken_count < samples_max:
+            began_ms = samples[-taken_count].taken_ms - period_ms
+        else:
+            first = samples[0]
+            began_ms = first.taken_ms
+            amount -= first.columns[column][slot]
+            times -= first.times[slot]
+        elapsed_ms = last.taken_ms - began_ms
+        tps = amount * 1000.0 / elapsed_ms if elapsed_ms > 0 else 0.0
+        return StatsSnapshot(amount, tps, amount / times if times > 0 else 0.0)
+
+
+class RecentTraffic(NamedTuple):
+    """What came in the last minute, by topic and group; for any thread."""
+
+    puts: Recent[str]
+    gets: Recent[tuple[str, str]]
+    send_backs: Recent[tuple[str, str]]
+
+    def pieces(self) -> Iterator[dict[str, Any]]:
+        """Yield (messages, bytes) a second by topic, or by topic and then group.
+
+        Of send-backs the messages of the minute.
+        """
+        for puts in self.puts.pieces((0, 1)):
+            yield {"put_by_topic": {key: _tps(one) for key, one in puts.items()}}
+        for gets in self.gets.pieces((0, 1)):
+            by_pair = {key: _tps(one) for key, one in gets.items()}
+            yield {"get_by_topic_and_group": _by_topic(by_pair)}
+        for backs in self.send_backs.pieces((0,)):
+            sums = {key: [one.sum for one in each] for key, each in backs.items()}
+            yield {"send_back_by_topic_and_group": _by_topic(sums)}
+
+
+def _tps(columns: Sequence[StatsSnapshot]) -> list[float]:
+    return [one.tps for one in columns]
+
+
 class StatsItems(Generic[Key]):
     """The items of one table, as columns: a copy of a column is a sample of all items.
 
@@ -152,26 +225,17 @@ class StatsItems(Generic[Key]):
 
     def snapshot(self, key: Key, column: int, period: int) -> StatsSnapshot | None:
         """Return what came in a period, None for an unknown key."""
-        slot = self.slots.get(key)
-        if slot is None:
-            return None
-        samples = self._samples[period]
-        taken_count = self._taken_counts[period] - self._births[slot][period]
-        if taken_count == 0:
-            return StatsSnapshot()
-        last = samples[-1]
-        amount, times = last.columns[column][slot], last.times[slot]
-        period_ms, samples_max = PERIODS[period]
-        if taken_count < samples_max:
-            began_ms = samples[-taken_count].taken_ms - period_ms
-        else:
-            first = samples[0]
-            began_ms = first.taken_ms
-            amount -= first.columns[column][slot]
-            times -= first.times[slot]
-        elapsed_ms = last.taken_ms - began_ms
-        tps = amount * 1000.0 / elapsed_ms if elapsed_ms > 0 else 0.0
-        return StatsSnapshot(amount, tps, amount / times if times > 0 else 0.0)
+        return self._recent(period, self.slots, self._births).snapshot(key, column)
+
+    def copy_recent(self, period: int) -> Recent[Key]:
+        """Return a copy of the samples of a period; 0.2 ms for a full table."""
+        return self._recent(period, self.slots.copy(), self._births.copy())
+
+    def _recent(
+        self, period: int, slots: Mapping[Key, int], births: Sequence[tuple[int, ...]]
+    ) -> Recent[Key]:
+        samples = tuple(self._samples[period])
+        return Recent(period, slots, births, samples, self._taken_counts[period])
 
     def forget(self, matches: Callable[[Key], bool]) -> None:
         """Remove the items whose keys match."""
@@ -324,6 +388,11 @@ class BrokerStats:
         return Traffic(
             self._puts.copy_amounts(), self._gets.copy_amounts(), self._send_backs.copy_amounts()
         )
+
+    def minute(self) -> RecentTraffic:
+        """Return a copy of what came in the last minute."""
+        tables = (self._puts, self._gets, self._send_backs)
+        return RecentTraffic(*(table.copy_recent(MINUTE) for table in tables))
 
     def validate(self) -> None:
         """Assert the invariants of the module."""

@@ -18,7 +18,7 @@ Source: org.apache.rocketmq.broker.client.{ConsumerManager, ConsumerGroupInfo, P
 ClientChannelInfo, ClientHousekeepingService} (4.9.3).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -110,6 +110,10 @@ class GroupClients:
     def clients(self, group: str) -> list[Client]:
         """Return the clients of a group."""
         return list(self._clients.get(group, {}).values())
+
+    def names(self) -> Iterator[str]:
+        """Yield the groups; none may be added meanwhile."""
+        return iter(self._clients)
 
     def all(self) -> Steps[dict[str, list[Client]]]:
         """Return the clients of each group."""

@@ -11,11 +11,13 @@ Source: org.apache.rocketmq.broker.processor.AdminBrokerProcessor.getConsumeStat
 takes 0 for an offset that was never committed, even if the queue no longer begins there.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import msgspec
 
+from wakelog.broker.broker_stats import RecentTraffic
 from wakelog.broker.consumer_offsets import ConsumerOffsets
 from wakelog.storage.message_store import MessageStore
 
@@ -32,11 +34,17 @@ class Selection(NamedTuple):
 
 
 class QueueProgress(msgspec.Struct):
-    """Offsets by topic and queue id; lags by group, topic and queue id; ages by group and topic."""
+    """Offsets by topic and queue id; lags by group, topic and queue id; else by group and topic.
+
+    consumed: sums of committed offsets. oldest_seconds: ages. catch_up_seconds: when a group will
+    have consumed everything, if both sides go on as in the last minute; infinite for never.
+    """
 
     max_offset: dict[str, dict[int, int]] = {}
     lag: dict[str, dict[str, dict[int, int]]] = {}
+    consumed: dict[str, dict[str, int]] = {}
     oldest_seconds: dict[str, dict[str, float]] = {}
+    catch_up_seconds: dict[str, dict[str, float]] = {}
     left_out: dict[str, int] = msgspec.field(default_factory=lambda: {"queue": 0, "group": 0})
 
 
@@ -57,9 +65,13 @@ def measure(
     store: MessageStore,
     now_ms: int,
     has_time: Callable[[], bool],
+    minute: RecentTraffic,
     queues_max: int = QUEUES_MAX,
 ) -> QueueProgress:
-    """Read the ends of the queues and the ages of their oldest messages. Raises: StoreFailed."""
+    """Read the ends of the queues and the ages of their oldest messages. Raises: StoreFailed.
+
+    minute: the traffic by which groups catch up.
+    """
     progress = QueueProgress()
     queues = store.queues()
     left_out = progress.left_out
@@ -83,8 +95,18 @@ def measure(
             continue
         lags, oldest_ms = _measure_group(store, topic, offsets, ends, now_ms)
         progress.lag.setdefault(group, {})[topic] = lags
+        progress.consumed.setdefault(group, {})[topic] = sum(max(0, x) for x in offsets.values())
         progress.oldest_seconds.setdefault(group, {})[topic] = (now_ms - oldest_ms) / 1000
+        catch_up_seconds = _catch_up_seconds(sum(lags.values()), minute, group, topic)
+        progress.catch_up_seconds.setdefault(group, {})[topic] = catch_up_seconds
     return progress
+
+
+def _catch_up_seconds(lag: int, minute: RecentTraffic, group: str, topic: str) -> float:
+    if not lag:
+        return 0.0
+    gained_tps = minute.gets.tps((topic, group)) - minute.puts.tps(topic)
+    return lag / gained_tps if gained_tps > 0 else math.inf
 
 
 def _measure_group(

@@ -1,5 +1,7 @@
 """Until when a certificate is valid. It is imported where one is read: few connections have TLS."""
 
+from pathlib import Path
+
 from cryptography import x509
 
 
@@ -10,3 +12,12 @@ def valid_until_ms(certificate: bytes) -> int:
         return round(found.not_valid_after_utc.timestamp() * 1000)
     except ValueError:
         return 0
+
+
+def file_valid_until_ms(path: str) -> int:
+    """Return until when all certificates of a PEM file are valid, 0 if it has none to read."""
+    try:
+        found = x509.load_pem_x509_certificates(Path(path).read_bytes())
+    except (OSError, ValueError):
+        return 0
+    return min((round(one.not_valid_after_utc.timestamp() * 1000) for one in found), default=0)

@@ -89,5 +89,9 @@ CERTIFICATES = (
             "Changed certificates that could not be used; the old ones stay.",
             f"role=broker/{BROKER}/certificates/refused_count",
             f"role=nameserver/broker=/{NAME_SERVER}/certificates/refused_count"),
+    gauge("rocketmq_certificate_expiry_timestamp_seconds",
+          "Until when the certificate from a file is valid, in seconds since 1970.",
+          f"role=broker/{BROKER}/certificates/valid_until_ms",
+          f"role=nameserver/broker=/{NAME_SERVER}/certificates/valid_until_ms", scale=0.001),
 )
 # fmt: on

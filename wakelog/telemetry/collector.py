@@ -21,12 +21,19 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from wakelog.telemetry.metric_spec import Kind, MetricSpec, Path
+from wakelog.telemetry.metric_spec import (
+    ALL_TOGETHER,
+    DROPPED_SERIES,
+    Kind,
+    MetricSpec,
+    Path,
+    keys_of,
+    labels_of,
+)
+from wakelog.telemetry.shown_labels import show_labels
 
 SERIES_MAX = 10_000
 """Series of one family in one scrape: some 1 MB of text, what a scrape of 10 s can carry."""
-
-DROPPED_SERIES = "rocketmq_metrics_dropped_series"
 
 Series = dict[tuple[str, ...], Any]
 
@@ -43,13 +50,23 @@ def find_series(path: Path, values: Any) -> Series:
         return find_series(rest, values[int(part)])
     if not isinstance(values, Mapping):
         return {}
-    if not part.startswith("{"):
+    if part == ALL_TOGETHER:
+        return add_up(one for below in values.values() for one in find_series(rest, below).items())
+    if not part.endswith("}"):
         return find_series(rest, values.get(part))
     return {
-        (str(key), *labels): value
-        for key, below in values.items()
+        (text, *labels): value
+        for text, below in keys_of(part, values)
         for labels, value in find_series(rest, below).items()
     }
+
+
+def add_up(series: Iterable[tuple[tuple[str, ...], Any]]) -> Series:
+    """Return the values by label, those under the same labels added together."""
+    found: Series = {}
+    for labels, value in series:
+        found[labels] = found[labels] + value if labels in found else value
+    return found
 
 
 def read_series(spec: MetricSpec, values: Any) -> Series:
@@ -61,6 +78,9 @@ def read_series(spec: MetricSpec, values: Any) -> Series:
         found = {key: max(0, found[key] - other[key]) for key in found if key in other}
     for source in others:
         found |= find_series(source, values)
+    if spec.shown:
+        bound = labels_of(first)
+        return add_up(show_labels(spec.shown, bound, found, values))
     return found
 
 
@@ -108,15 +128,14 @@ class StatisticsCollector(Collector):
         """Yield the families that have a value now."""
         values = self._read()
         for spec in self._specs:
+            if spec is DROPPED_SERIES:
+                continue
             series = self._capped(spec, read_series(spec, values))
             if series:
                 yield make_family(spec, series)
-        family = CounterMetricFamily(
-            DROPPED_SERIES, "Series left out of a scrape over the cap.", labels=("family",)
+        yield make_family(
+            DROPPED_SERIES, {(name,): count for name, count in self._dropped_count.items()}
         )
-        for name, count in self._dropped_count.items():
-            family.add_metric((name,), count)
-        yield family
 
     def _capped(self, spec: MetricSpec, series: Series) -> Series:
         dropped_count = len(series) - self._series_max

@@ -5,17 +5,21 @@ Dashboards, documents and tests look here. The rows are kept by subject in ``req
 returns, and what is absent there is not exposed:
 
     {"build":       {"version", "compat"},
-     "brokers":     {name: {"broker", "server", "store", "durations", "watermarks", "pool",
-                            "flush_waiters", "name_servers", "slaves", "tables",
+     "brokers":     {name: {"identity", "broker", "server", "store", "durations", "watermarks",
+                            "pool", "flush_waiters", "name_servers", "slaves", "tables",
                             "service_clients",
                             "services": {service: ...}, "added_services": {service: ...},
-                            "traffic": ..., "queues": ...}},    of a scrape only
+                            "traffic": ..., "queues": ...,      of a scrape only
+                            "runtime": ..., "minute": ..., "members": ..., "system": ...}},
      "name_server": {"name_server", "server", ...},
      "supervisor":  {...}}                          with Ray only
 
 Names follow Prometheus' rules: one prefix, base units, ``_total`` on counters only, no label in a
-name. How a path is read is in ``metric_spec``.
+name. How a path is read is in ``metric_spec``. Families under the names of elsewhere break these
+rules as they do there; a deployment serves them if it is asked to (`NAME_SETS`).
 """
+
+from collections.abc import Iterable
 
 from wakelog.telemetry.actor_metrics import (
     ADDED_SERVICES,
@@ -27,7 +31,8 @@ from wakelog.telemetry.actor_metrics import (
     SUPERVISION,
     TABLES,
 )
-from wakelog.telemetry.metric_spec import Kind, MetricSpec
+from wakelog.telemetry.exporter_names import EXPORTER
+from wakelog.telemetry.metric_spec import DROPPED_SERIES, Kind, MetricSpec
 from wakelog.telemetry.request_metrics import (
     CONNECTIONS,
     LANES,
@@ -51,8 +56,18 @@ from wakelog.telemetry.store_metrics import (
     SEGMENTS,
     WATERMARKS,
 )
+from wakelog.telemetry.v5_names import V5
 
-BUILD = (MetricSpec("rocketmq_build", Kind.INFO, "What runs here.", (("build",),)),)
+BUILD = (
+    MetricSpec("rocketmq_build", Kind.INFO, "What runs here.", (("build",),)),
+    MetricSpec(
+        "rocketmq_broker",
+        Kind.INFO,
+        "The name of a broker, its cluster, address and role.",
+        (("brokers", "{broker}", "identity"),),
+    ),
+    DROPPED_SERIES,
+)
 
 METRICS_BY_SUBJECT: dict[str, tuple[MetricSpec, ...]] = {
     "Build": BUILD,
@@ -87,3 +102,13 @@ METRICS_BY_SUBJECT: dict[str, tuple[MetricSpec, ...]] = {
 METRICS: tuple[MetricSpec, ...] = tuple(
     spec for subject in METRICS_BY_SUBJECT.values() for spec in subject
 )
+
+NATIVE = "native"
+
+NAME_SETS: dict[str, tuple[MetricSpec, ...]] = {NATIVE: METRICS, "exporter": EXPORTER, "v5": V5}
+"""Families by the set of names that they belong to; no name is in two."""
+
+
+def specs_of(name_sets: Iterable[str]) -> tuple[MetricSpec, ...]:
+    """Return the families of some sets of names."""
+    return tuple(spec for name in name_sets for spec in NAME_SETS[name])

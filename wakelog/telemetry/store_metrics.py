@@ -52,8 +52,11 @@ QUEUES = (
     gauge("rocketmq_consumer_oldest_unacked_seconds",
           "How long the oldest message that a group has not consumed has been stored.",
           BROKER + "/queues/oldest_seconds/{group}/{topic}"),
+    gauge("rocketmq_consumer_catch_up_seconds",
+          "When a group will have consumed all, going on as in the last minute; +Inf: never.",
+          BROKER + "/queues/catch_up_seconds/{group}/{topic}"),
     gauge("rocketmq_queues_unmeasured",
-          "Queues, and queues of groups, left out above because there are too many for a scrape.",
+          "Queues, queues of groups, and groups with members, too many for a scrape: left out.",
           BROKER + "/queues/left_out/{kind}"),
 )
 

@@ -45,6 +45,20 @@ def test_without_metrics_there_is_no_port_for_them() -> None:
     assert all(use.user != "the metrics" for use in plan_of(metrics_port=0).ports)
 
 
+@pytest.mark.parametrize(
+    ("settings", "names", "has_other"),
+    [
+        ((), ("native",), False),
+        (("wakelog.metricsNames=native,v5",), ("native", "v5"), True),
+    ],
+)
+def test_names_of_elsewhere_are_served_if_a_setting_says_so(
+    settings: tuple[str, ...], names: tuple[str, ...], has_other: bool
+) -> None:
+    made = make_plan(UpOptions(store="/s", settings=settings))
+    assert (made.metrics_names, made.has_other_names) == (names, has_other)
+
+
 def test_a_plan_travels_to_the_supervisor_as_plain_parts(tmp_path: Path) -> None:
     made = plan_of(broker_count=2).in_directory(tmp_path)
     made = msgspec.structs.replace(made, placements={"broker-a": Placement(resource="disk")})

@@ -67,7 +67,7 @@ class FakeActor:
             await asyncio.Event().wait()
         return {"kind": self.kind}
 
-    async def measure_by_name(self) -> list[bytes]:
+    async def measure_by_name(self, has_other_names: bool = False) -> list[bytes]:
         return encode_pieces([{"queues": {"max_offset": {}}}])
 
 

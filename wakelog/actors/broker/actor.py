@@ -126,10 +126,10 @@ class BrokerActor(ChannelActor):
         service = self._service
         return NOT_RUNNING if service is None else await service.snapshots.end(lease_id)
 
-    async def measure_by_name(self) -> list[bytes]:
+    async def measure_by_name(self, has_other_names: bool = False) -> list[bytes]:
         """Return what is counted or measured by topic, queue and group; for a scrape only."""
         service = self._service
-        return [] if service is None else await service.measure_by_name()
+        return [] if service is None else await service.measure_by_name(has_other_names)
 
     def statistics(self) -> dict[str, Any]:
         """Return what the broker reports."""

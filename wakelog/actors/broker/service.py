@@ -41,6 +41,7 @@ from wakelog.actors.transport.clocks import steady_ms, wall_ms
 from wakelog.actors.transport.timer import Timer
 from wakelog.broker.broker import POSITIONS, Broker
 from wakelog.broker.queue_progress import measure, select
+from wakelog.broker.scrape_values import begin_reading, identity_of
 from wakelog.broker.store_stats import RuntimeMeasures
 from wakelog.broker.trouble import Trouble, notice_text
 from wakelog.compiled.library import CHOICE
@@ -341,15 +342,18 @@ class BrokerService:
             self._timer_ms = next_ms
             self._timer.restart(max(0, next_ms - wall_ms()) / 1000)
 
-    async def measure_by_name(self) -> list[bytes]:
+    async def measure_by_name(self, has_other_names: bool = False) -> list[bytes]:
         """Return what is counted or measured by topic, queue and group, in pieces; for a scrape.
 
         No queues if the disk refuses: other metrics show why.
+        has_other_names: with what families need that have the names of elsewhere.
         """
         if self._has_ended:
             return []
-        selection = select(self.broker.state.offsets)
-        traffic = self.broker.state.traffic.statistics()
+        state = self.broker.state
+        selection = select(state.offsets)
+        traffic, minute = state.traffic.statistics(), state.traffic.minute()
+        other_pieces = begin_reading(state, minute, wall_ms()) if has_other_names else None
         end_seconds = time.monotonic() + MEASURE_SECONDS_MAX
 
         def has_time() -> bool:
@@ -358,7 +362,9 @@ class BrokerService:
         def pieces() -> Iterator[dict[str, Any]]:
             yield from ({"traffic": piece} for piece in traffic.pieces())
             try:
-                yield {"queues": measure(selection, self.store, wall_ms(), has_time)}
+                yield {"queues": measure(selection, self.store, wall_ms(), has_time, minute)}
+                if other_pieces is not None:
+                    yield from other_pieces()
             except StoreError as error:
                 self._log.warning("queues not measured", cause=str(error))
 
@@ -386,6 +392,7 @@ class BrokerService:
     def statistics(self) -> dict[str, Any]:
         """Return everything that the broker reports without waiting, as builtins."""
         found = {
+            "identity": identity_of(self.broker.state),
             "broker": msgspec.to_builtins(self.broker.statistics(), str_keys=True),
             "server": msgspec.to_builtins(self.requests.server.statistics(), str_keys=True),
             "store": self.store.statistics(),

@@ -23,7 +23,7 @@ from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.storage.file_system import FileSystem
 from wakelog.telemetry.build import build_facts
 from wakelog.telemetry.exposition import MetricsServer
-from wakelog.telemetry.metrics import METRICS
+from wakelog.telemetry.metrics import specs_of
 from wakelog.telemetry.pieces import add_pieces
 
 
@@ -86,7 +86,7 @@ class LocalDeployment:
         self._plan = plan.in_directory(self._runtime.path)
         self._name_servers: list[NameServerService] = []  # one at most, as a plan has
         self.brokers: list[LocalBroker] = []
-        self._metrics = MetricsServer(self.metrics, METRICS)
+        self._metrics = MetricsServer(self.metrics, specs_of(plan.metrics_names))
 
     async def start(self, report: Report) -> None:
         """Start the name server, the brokers one after the other, then the metrics."""
@@ -105,7 +105,7 @@ class LocalDeployment:
         """Return the statistics, and those by name, which only a scrape has measured."""
         found = await self.statistics()
         for broker in self.brokers:
-            pieces = await broker.service.measure_by_name()
+            pieces = await broker.service.measure_by_name(self._plan.has_other_names)
             await asyncio.to_thread(add_pieces, found["brokers"][broker.plan.name], pieces)
         return found
 

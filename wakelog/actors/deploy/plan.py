@@ -24,6 +24,7 @@ from wakelog.actors.transport.service_plan import (
 from wakelog.broker.config import PORTS_ABOVE, PORTS_BELOW
 from wakelog.network.tls_properties import TlsSource
 from wakelog.protocol.addresses import read_name_servers
+from wakelog.telemetry.metrics import NATIVE
 
 
 class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,6 +101,7 @@ class Plan(LogSettings, frozen=True, kw_only=True):
     store_root: what --store named; the brokers' stores are in it when there are several.
     metrics_port: where the deployment serves /metrics on `bind_host`, 0 for nowhere. If no option
         asked for it, a taken one does not prevent the start.
+    metrics_names: the sets of names that it serves there.
     tls: where the TLS settings of all ports are; they hold for the brokers' calls, too.
     console: None for none.
     tls_text: what is said of TLS at the start; "" if nobody has asked for it.
@@ -116,6 +118,7 @@ class Plan(LogSettings, frozen=True, kw_only=True):
     plain_ray: bool
     metrics_port: int
     metrics_port_is_default: bool
+    metrics_names: tuple[str, ...]
     warnings: tuple[str, ...]
     tls: TlsSource = TlsSource()
     tls_text: str = ""
@@ -128,6 +131,11 @@ class Plan(LogSettings, frozen=True, kw_only=True):
         if self.name_server is not None:
             return f"{self.advertised_host}:{self.name_server.settings.config.listen_port}"
         return read_name_servers(self.brokers[0].settings.broker.namesrv_addr)[0]
+
+    @property
+    def has_other_names(self) -> bool:
+        """Whether `/metrics` serves names of elsewhere, which need more of a broker."""
+        return any(name != NATIVE for name in self.metrics_names)
 
     def in_directory(self, shared_directory: Path, **changes: Any) -> "Plan":
         """Return this plan with a new directory of each broker for its sockets and shared pages.

@@ -39,11 +39,13 @@ from wakelog.actors.deploy.up_keys import (
     CHECK_ADVERTISE,
     LOG_FORMAT,
     LOG_LEVEL,
+    METRICS_NAMES,
     OPEN,
     TAKE_OVER_NAME,
     TRUSTED_ADDRESSES,
     UP_KEYS,
     UP_PREFIX,
+    read_metrics_names,
 )
 from wakelog.actors.errors import NotPossible
 from wakelog.actors.registers.register import RegisterRefused, read_address
@@ -233,6 +235,7 @@ class _Planning:
             plain_ray=self._options.plain_ray,
             metrics_port=DEFAULT_METRICS_PORT if metrics_port is None else metrics_port,
             metrics_port_is_default=metrics_port is None,
+            metrics_names=read_metrics_names(self._own(METRICS_NAMES, str)),
             warnings=tuple(dict.fromkeys(self._warnings)),
             tls=tls,
             tls_text=self._tls_text,
@@ -301,6 +304,7 @@ class _Planning:
             plain_ray=False,
             metrics_port=DEFAULT_METRICS_PORT if metrics_port is None else metrics_port,
             metrics_port_is_default=metrics_port is None,
+            metrics_names=read_metrics_names(self._own(METRICS_NAMES, str)),
             warnings=tuple(dict.fromkeys(self._warnings)),
             tls_text=self._tls_text,
             **everywhere,

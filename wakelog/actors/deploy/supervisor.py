@@ -42,7 +42,7 @@ from wakelog.network.errors import PortUnavailable
 from wakelog.telemetry.build import build_facts
 from wakelog.telemetry.exposition import MetricsServer
 from wakelog.telemetry.logs import Log, News, logger
-from wakelog.telemetry.metrics import METRICS
+from wakelog.telemetry.metrics import specs_of
 from wakelog.telemetry.pieces import add_pieces
 
 RETRY_SECONDS = 0.1
@@ -74,7 +74,7 @@ class SupervisorActor:
         self._failure: dict[str, str] | None = None
         self._progress = "starting"
         self._ready = asyncio.Event()
-        self._metrics = MetricsServer(self.metrics, METRICS)
+        self._metrics = MetricsServer(self.metrics, specs_of(self._plan.metrics_names))
         self._references: Counter[str] = Counter()
         self._log = logger(Log.BROKER)
         self._tasks = [run_once(self._start_all(), self._on_mistake)]
@@ -243,7 +243,8 @@ class SupervisorActor:
 
     async def metrics(self) -> dict[str, Any]:
         """Return the statistics, and those by name, which only a scrape has measured."""
-        asked = [self._ask(one, "measure_by_name", SCRAPED_SECONDS_MAX) for one in self._brokers]
+        measure = partial(self._ask, method="measure_by_name", seconds_max=SCRAPED_SECONDS_MAX)
+        asked = [measure(one, arguments=(self._plan.has_other_names,)) for one in self._brokers]
         found: dict[str, Any]
         found, *measured = await asyncio.gather(self.statistics(SCRAPED_SECONDS_MAX), *asked)
         for broker, pieces in zip(self._brokers, measured, strict=True):
@@ -286,10 +287,16 @@ class SupervisorActor:
         """Return every actor but this one, in the order in which they end."""
         return [*self._brokers, *self._services, *self._name_servers]
 
-    async def _ask(self, process: SupervisedProcess, method: str, seconds_max: float) -> Any:
+    async def _ask(
+        self,
+        process: SupervisedProcess,
+        method: str,
+        seconds_max: float,
+        arguments: tuple[object, ...] = (),
+    ) -> Any:
         """Return the answer of a process; {} if there is none in time."""
         self._references["statistics"] += 1
-        call = getattr(process.handle, method).remote()
+        call = getattr(process.handle, method).remote(*arguments)
         answer = await self._result(call, seconds_max)
         return {} if answer is None else answer
 

@@ -7,6 +7,8 @@ Source: org.apache.rocketmq.broker.processor.AdminBrokerProcessor.prepareRuntime
 ViewBrokerStatsData, org.apache.rocketmq.store.DefaultMessageStore.getRuntimeInfo (4.9.3).
 """
 
+from collections.abc import Callable
+
 from wakelog.broker.decision import Lane, Outcome
 from wakelog.broker.effects import Work, make_body
 from wakelog.broker.health_values import SENDS_VALUE, actor_values, store_values
@@ -42,9 +44,15 @@ def view_broker_stats_data(
 
 def get_broker_runtime_info(state: BrokerState, request: Request[None]) -> Work:
     """Return names and values of the broker's state (code 28)."""
+    read = runtime_texts(state, request.now_ms)
+    return make_body(request, lambda: encode_body(KVTable(read())))
+
+
+def runtime_texts(state: BrokerState, now_ms: int) -> Callable[[], dict[str, str]]:
+    """Return what adds the values that wait for the disk, on any thread, and returns all."""
     measures = state.measure()
     values = {
-        **_store_values(state, request.now_ms, measures),
+        **_store_values(state, now_ms, measures),
         **_broker_values(state, measures),
         **state.member_values(),
         **runtime_values(measures.troubles),
@@ -53,7 +61,7 @@ def get_broker_runtime_info(state: BrokerState, request: Request[None]) -> Work:
     }
     delays = state.delayed.offsets()
 
-    def work() -> bytes:
+    def read() -> dict[str, str]:
         store = state.store
         for level, offset in delays.items():
             end = store.max_queue_offset(SCHEDULE_TOPIC, level - 1)
@@ -64,9 +72,9 @@ def get_broker_runtime_info(state: BrokerState, request: Request[None]) -> Work:
             files, size_bytes = store.quarantined()
             health = health._replace(quarantined_files=files, quarantined_bytes=size_bytes)
             values.update(store_values(health))
-        return encode_body(KVTable(values))
+        return values
 
-    return make_body(request, work)
+    return read
 
 
 def _store_values(state: BrokerState, now_ms: int, measures: RuntimeMeasures) -> dict[str, str]:

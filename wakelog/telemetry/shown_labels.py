@@ -1,0 +1,78 @@
+"""Labels that no path binds, of rows under names of elsewhere.
+
+What such a row shows of a broker is in ``identity`` of its statistics. A label may also follow from
+a name that a path binds: whether a topic is one of RocketMQ's own, or how many members a group has.
+Slaves have the same names as their master, so only masters are shown.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+OF_IDENTITY: Final = {
+    "cluster": "cluster",
+    "broker": "name",
+    "node_id": "name",
+    "brokerIP": "address",
+    "boottime": "started_ms",
+    "des": "version_name",
+    "broker_version": "version",
+}
+"""Labels, and what they are called in `identity`."""
+
+MASTER: Final = "master"
+
+Named = Mapping[str, str]
+
+
+def show_labels(
+    shown: tuple[str, ...],
+    bound: tuple[str, ...],
+    series: Mapping[tuple[str, ...], Any],
+    values: Mapping[str, Any],
+) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield series with the labels that are shown, for those that their paths bind."""
+    for labels, value in series.items():
+        named = dict(zip(bound, labels, strict=True))
+        broker = values["brokers"][named.pop("broker")]
+        if broker.get("identity", {}).get("role") == MASTER:
+            yield tuple(_label(label, named, broker) for label in shown), value
+
+
+def _label(label: str, named: Named, broker: Mapping[str, Any]) -> str:
+    if label in named:
+        return named[label]
+    if label in DERIVED:
+        return DERIVED[label](named, broker)
+    return str(broker["identity"][OF_IDENTITY[label]])
+
+
+def _is_system(named: Named, broker: Mapping[str, Any]) -> str:
+    system = broker["system"]
+    is_system = named.get("topic") in system["topics"]
+    return _flag(is_system or named.get("consumer_group") in system["groups"])
+
+
+def _is_retry(named: Named, _: Mapping[str, Any]) -> str:
+    return _flag(named["topic"].startswith("%RETRY%"))
+
+
+def _flag(value: bool) -> str:
+    return str(value).lower()
+
+
+def _member(name: str, default: str) -> Callable[[Named, Mapping[str, Any]], str]:
+    """Return the rule of a label that says something of the members of a group."""
+
+    def find(named: Named, broker: Mapping[str, Any]) -> str:
+        return str(broker["members"]["groups"].get(named["group"], {}).get(name, default))
+
+    return find
+
+
+DERIVED: Final[dict[str, Callable[[Named, Mapping[str, Any]], str]]] = {
+    "is_system": _is_system,
+    "is_retry": _is_retry,
+    "countOfOnlineConsumers": _member("online_count", "0"),
+    "msgModel": _member("model", "1"),
+}
+"""Labels that follow from others. A group without members is shown as clustering, as it was."""
