@@ -5,14 +5,17 @@ A test holds that each file is what this would write, so that a table and its do
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
+from scripts import alert_rules
 from scripts import api_document as api
 from scripts import client_matrix as matrix
 from scripts import configuration_document as configuration
 from scripts import metrics_document as metrics
 from scripts import requests_document as requests
-from scripts.overview_board import overview_board
+from scripts.boards import BOARDS
+from scripts.boards.grafana import board_json
 from scripts.rocketmq_threads import SECTIONS, AbsentThread, Thread
 from wakelog.cli.admin.command import mqadmin
 from wakelog.cli.command import Command, Option
@@ -194,7 +197,10 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
     "docs/configuration.md": configuration_document,
     "docs/compatibility.md": matrix_document,
     "docs/python_api.md": api_document,
-    "dashboards/overview.json": overview_board,
+    **{f"dashboards/{board.name}.json": partial(board_json, board) for board in BOARDS},
+    "dashboards/rules/wakelog.yml": alert_rules.rules_document,
+    "dashboards/rules/tests/faults.yml": alert_rules.faults_document,
+    "dashboards/rules/tests/normal.yml": alert_rules.normal_document,
     "scripts/up_help.txt": up_help,
 }
 """What is drawn, by its path in the repository."""
@@ -209,7 +215,7 @@ def main(arguments: Sequence[str]) -> int:
         text = draw()
         target = ROOT / path
         if not target.is_file() or target.read_text(encoding="utf-8") != text:
-            target.parent.mkdir(exist_ok=True)
+            target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(text, encoding="utf-8")
             print(f"wrote {path}")
     return 0

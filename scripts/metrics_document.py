@@ -39,8 +39,8 @@ measured, and under other names the connections of {GROUPS_MAX:,} groups.
 ## Formats
 
 A client that accepts `application/openmetrics-text` gets OpenMetrics, and gzip if it accepts that.
-There are no exemplars. A broker knows no trace id: clients send their traces as messages of a trace
-topic, and to look for an id in the properties of each message would cost every send.
+There are no exemplars: a broker knows no trace id. Clients send their traces as messages of a trace
+topic. To look for an id in the properties of each message would cost every send.
 
 ## How names change
 

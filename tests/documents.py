@@ -7,6 +7,7 @@ The word after the fence's language says how; a block without one is run to its 
     ```sh until READY      run until a line holds READY, then stopped by SIGINT, as a person would
     ```sh beside           run to its end beside the last block of the kind above, before its stop
     ```sh in spark         run by tests/spark/test_documents.py, in the session that those share
+    ```sh on call          run by tests/cli/cluster/test_runbook.py, at a broker of this process
     ```sh not run: reason  shown only, for the reason given
 
 The processes of the brokers that such a block names stand there as `4633`, `4986` and `5388`.
@@ -20,6 +21,7 @@ import re
 import signal
 import subprocess
 import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -29,10 +31,13 @@ from tests.compat.processes import free_port
 ROOT = Path(__file__).resolve().parent.parent
 RUN_SECONDS_MAX = 120
 IN_SPARK = "in spark"
+ON_CALL = "on call"
 PROCESSES = ("4633", "4986", "5388")
 NO_PROCESS = "4194305"  # above the highest that Linux gives
 _PROCESS = re.compile(r"  process (\d+)$", re.MULTILINE)
-_FENCE = re.compile(r"^```(?P<info>.*)\n(?P<text>(?:.*\n)*?)```$", re.MULTILINE)
+_FENCE = re.compile(
+    r"^(?P<indent> *)```(?P<info>.*)\n(?P<text>(?:.*\n)*?)(?P=indent)```$", re.MULTILINE
+)
 
 
 class Block(NamedTuple):
@@ -46,7 +51,7 @@ class Block(NamedTuple):
     @property
     def runs(self) -> bool:
         """Tell whether it is a program that the tests run."""
-        is_elsewhere = self.how == IN_SPARK or self.how.startswith("not run: ")
+        is_elsewhere = self.how in (IN_SPARK, ON_CALL) or self.how.startswith("not run: ")
         return self.language in ("sh", "python") and not is_elsewhere
 
 
@@ -58,7 +63,7 @@ def blocks_of(path: Path) -> list[Block]:
         language, _, how = match["info"].strip().partition(" ")
         line = text.count("\n", 0, match.start()) + 1
         place = f"{path.relative_to(ROOT) if path.is_relative_to(ROOT) else path.name}:{line}"
-        found.append(Block(place, language, how, match["text"]))
+        found.append(Block(place, language, how, textwrap.dedent(match["text"])))
     return found
 
 

@@ -9,17 +9,25 @@ import promql_parser
 import pytest
 
 from scripts.generate import DOCUMENTS, ROOT
-from wakelog.telemetry.metrics import METRICS, METRICS_BY_SUBJECT
+from wakelog.telemetry.metric_spec import Kind
+from wakelog.telemetry.metrics import METRICS, METRICS_BY_SUBJECT, NAME_SETS, specs_of
 
-BOARDS = sorted(path for path in DOCUMENTS if path.startswith("dashboards/"))
+BOARDS = sorted(path for path in DOCUMENTS if re.fullmatch(r"dashboards/\w+\.json", path))
+EVERY = {name: spec for spec in specs_of(NAME_SETS) for name in spec.series_names}
 NAMES = {name for spec in METRICS for name in spec.series_names}
-LABELS = {name: set(spec.labels) for spec in METRICS for name in spec.series_names}
 
 # What Grafana puts in before it asks; `instance` is Prometheus' own label.
-MACROS = {"$__rate_interval": "1m", "$instance": ".*", "$broker": ".*"}
-OF_PROMETHEUS = {"instance", "version"}  # rocketmq_build_info has its facts as labels
+VARIABLES = ("instance", "broker", "cluster", "topic", "group")
+MACROS = {"$__rate_interval": "1m", **{f"${name}": ".*" for name in VARIABLES}}
+OF_PROMETHEUS = {"instance", "job"}
+OF_INFO = {
+    "rocketmq_build_info": {"version", "compat"},
+    "rocketmq_broker_info": {"name", "cluster", "address", "role"},
+}
+"""Labels of facts, which no path binds."""
 
-UNITS = {"Bps", "bytes", "cps", "percentunit", "reqps", "s", "short"}
+UNITS = {"Bps", "bytes", "cps", "ms", "percentunit", "reqps", "s", "short"}
+KINDS = {"bargauge", "gauge", "stat", "table", "timeseries"}
 
 
 def board_at(path: str) -> dict[str, Any]:
@@ -72,18 +80,24 @@ def test_an_expression_parses_and_uses_declared_metrics(expression: str) -> None
     selectors = selectors_of(expression)
     assert selectors
     for selector in selectors:
-        assert selector.name in NAMES
-        labels = {matcher.name for matcher in selector.matchers.matchers}
-        assert labels <= LABELS[selector.name] | OF_PROMETHEUS
-        assert "instance" in labels, "the board's variables have to choose"
+        assert "instance" in labels_of(selector), "the board's variables have to choose"
+
+
+def labels_of(selector: promql_parser.VectorSelector) -> set[str]:
+    """Return the labels that a selector chooses by, all of which a declared metric has."""
+    assert selector.name is not None and selector.name in EVERY
+    labels = {matcher.name for matcher in selector.matchers.matchers}
+    known = set(EVERY[selector.name].labels) | OF_INFO.get(selector.name, set())
+    assert labels <= known | OF_PROMETHEUS
+    return labels
 
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)
 def test_counters_are_rated(expression: str) -> None:
     """A counter without a rate says how long a broker has lived, unless it is shown as steps."""
     steps = ("segments", "attaches")
-    for name in re.findall(r"rocketmq_\w+_total", expression):
-        if not any(step in name for step in steps):
+    for name in (str(selector.name) for selector in selectors_of(expression)):
+        if EVERY[name].kind is Kind.COUNTER and not any(step in name for step in steps):
             assert f"rate({name}{{" in expression
     assert set(re.findall(r"\[(.*?)\]", expression)) <= {"$__rate_interval"}
 
@@ -120,7 +134,7 @@ def test_a_board_keeps_the_conventions(path: str) -> None:
 @pytest.mark.parametrize("path", BOARDS)
 def test_a_panel_keeps_the_conventions(path: str) -> None:
     for panel in panels_of(path):
-        assert panel["type"] in ("stat", "timeseries")
+        assert panel["type"] in KINDS
         assert panel["fieldConfig"]["defaults"]["unit"] in UNITS
         assert panel["description"].endswith(".")
         assert panel["datasource"]["uid"] == "${datasource}"

@@ -9,6 +9,7 @@ from tests.compat.provision import JVM_OPTIONS, java_runtime
 from tests.documents import (
     IN_SPARK,
     NO_PROCESS,
+    ON_CALL,
     ROOT,
     Block,
     blocks_of,
@@ -26,7 +27,7 @@ NEEDS = {
 }
 LONG = ("command_line", "consumer", "filter", "migration", "name_server")
 """Documents whose programs `./dev long` runs: what they show has tests of every day."""
-HOW = ("", "beside", IN_SPARK)
+HOW = ("", "beside", IN_SPARK, ON_CALL)
 HOW_BEGINS = ("until ", "not run: ")
 
 
@@ -67,11 +68,12 @@ def test_a_fence_says_how_it_is_run() -> None:
 def test_blocks_are_found_with_place_and_how(tmp_path: Path) -> None:
     path = tmp_path / "a.md"
     path.write_text(
-        "# A\n\n```sh until ready\necho ready\n```\n\n```\nsample\n```\n```sh beside\nls\n```\n"
+        "# A\n\n```sh until ready\necho ready\n```\n\n```\nsample\n```\n- B\n\n"
+        "  ```sh beside\n  ls\n  ```\n"
     )
     first, sample, beside = blocks_of(path)
     assert first == Block("a.md:3", "sh", "until ready", "echo ready\n")
-    assert (sample.language, sample.runs) == ("", False)
+    assert (sample.language, sample.runs, beside.text) == ("", False, "ls\n")
     assert groups_of([first, sample, beside]) == [(first, [beside])]
 
 
@@ -96,6 +98,9 @@ def test_a_block_that_stays_is_stopped_as_a_person_would(tmp_path: Path) -> None
 def test_every_document_is_in_the_index() -> None:
     folder = ROOT / "docs"
     index = (folder / "README.md").read_text(encoding="utf-8")
+    index += (
+        (folder / "runbook" / "README.md").read_text(encoding="utf-8").replace("](", "](runbook/")
+    )
     names = {path.relative_to(folder).as_posix() for path in folder.glob("**/*.md")}
     of_decisions = {name for name in names if name.startswith("adr/0")}
     missing = {name for name in names - of_decisions - {"README.md"} if f"({name})" not in index}

@@ -391,8 +391,11 @@ class BrokerStats:
 
     def minute(self) -> RecentTraffic:
         """Return a copy of what came in the last minute."""
-        tables = (self._puts, self._gets, self._send_backs)
-        return RecentTraffic(*(table.copy_recent(MINUTE) for table in tables))
+        return RecentTraffic(
+            self._puts.copy_recent(MINUTE),
+            self._gets.copy_recent(MINUTE),
+            self._send_backs.copy_recent(MINUTE),
+        )
 
     def validate(self) -> None:
         """Assert the invariants of the module."""

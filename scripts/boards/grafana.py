@@ -1,7 +1,8 @@
 """Grafana boards from rows: what a reader of a board sees is said in a table, the rest is here.
 
-A board is sections of panels; a panel is a number (`stat`) or lines over time (`timeseries`).
-Everything that Grafana wants to know and that does not differ between ours is in `_panel_model`.
+A board is sections of panels. A panel is a number (`stat`), lines over time (`timeseries`), or what
+is so now, as a table, a gauge or bars. Everything that Grafana wants to know and that does not
+differ between ours is in `_panel_model`.
 
 Conventions: a variable picks the data source, every rate is over `$__rate_interval`, and every
 panel gives its unit and a sentence. Boards are not edited in Grafana.
@@ -24,6 +25,7 @@ REQUESTS_PER_SECOND = "reqps"
 BYTES_PER_SECOND = "Bps"
 BYTES = "bytes"
 SECONDS = "s"
+MILLISECONDS = "ms"
 RATIO = "percentunit"
 COUNT = "short"
 
@@ -36,7 +38,7 @@ class Target(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """One panel: a number (`stat`) or lines over time (`timeseries`)."""
+    """One panel. kind: Grafana's name of it, a key of `OPTIONS`."""
 
     kind: str
     title: str
@@ -66,22 +68,59 @@ def graph(title: str, description: str, unit: str, *targets: tuple[str, str]) ->
     return Panel("timeseries", title, description, unit, tuple(Target(*one) for one in targets))
 
 
+def table(title: str, description: str, unit: str, *targets: tuple[str, str]) -> Panel:
+    """Return rows of what is so now: the labels of each query, and its value under its legend."""
+    return Panel("table", title, description, unit, tuple(Target(*one) for one in targets))
+
+
+def gauge(title: str, description: str, unit: str, *targets: tuple[str, str]) -> Panel:
+    """Return a gauge for each series."""
+    return Panel("gauge", title, description, unit, tuple(Target(*one) for one in targets))
+
+
+def bars(title: str, description: str, unit: str, *targets: tuple[str, str]) -> Panel:
+    """Return a bar for each series."""
+    return Panel("bargauge", title, description, unit, tuple(Target(*one) for one in targets))
+
+
 DATA_SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 
+
+class Variable(NamedTuple):
+    """A choice at the top of a board. query: of the values of a label."""
+
+    name: str
+    label: str
+    query: str
+
+
+INSTANCE = Variable("instance", "Deployment", "label_values(rocketmq_build_info, instance)")
+BROKER = Variable(
+    "broker",
+    "Broker",
+    f"label_values(rocketmq_store_put_messages_total{{{OF_INSTANCE}}}, broker)",
+)
 
 Sections = Mapping[str, tuple[Panel, ...]]
 
 
-def board_json(*, uid: str, title: str, source: str, sections: Sections) -> str:
-    """Return a board as Grafana imports it.
+class Board(NamedTuple):
+    """One board. name: of its file and its module."""
 
-    source: the file that has its tables.
-    """
-    board = {
-        "uid": uid,
-        "title": title,
+    name: str
+    title: str
+    sections: Sections
+    variables: tuple[Variable, ...] = (INSTANCE, BROKER)
+
+
+def board_json(board: Board) -> str:
+    """Return a board as Grafana imports it."""
+    source = f"scripts/boards/{board.name}.py"
+    model = {
+        "uid": f"wakelog-{board.name}",
+        "title": board.title,
         "description": f"Drawn by ./dev docs from {source}; change that instead.",
-        "tags": ["rocketmq", "wakelog"],
+        "tags": [TAG, "rocketmq"],
         "schemaVersion": SCHEMA_VERSION,
         "version": 1,
         "editable": False,
@@ -89,40 +128,48 @@ def board_json(*, uid: str, title: str, source: str, sections: Sections) -> str:
         "refresh": "10s",
         "time": {"from": "now-30m", "to": "now"},
         "timezone": "browser",
-        "templating": {"list": list(_variables())},
+        "templating": {"list": list(_variable_models(board.variables))},
         "annotations": {"list": []},
-        "links": [],
-        "panels": list(_panel_models(sections)),
+        "links": [LINK],
+        "panels": list(_panel_models(board.sections)),
     }
-    return json.dumps(board, indent=2) + "\n"
+    return json.dumps(model, indent=2) + "\n"
 
 
-def _variables() -> Iterator[dict[str, Any]]:
+TAG = "wakelog"
+
+LINK = {
+    "title": "Boards",
+    "type": "dashboards",
+    "tags": [TAG],
+    "asDropdown": True,
+    "includeVars": True,
+    "keepTime": True,
+}
+"""To the other boards, with what is chosen here."""
+
+
+def _variable_models(variables: Sequence[Variable]) -> Iterator[dict[str, Any]]:
     yield {
         "name": "datasource",
         "label": "Data source",
         "type": "datasource",
         "query": "prometheus",
     }
-    yield _label_variable("instance", "Deployment", "label_values(rocketmq_build_info, instance)")
-    broker = f"label_values(rocketmq_store_put_messages_total{{{OF_INSTANCE}}}, broker)"
-    yield _label_variable("broker", "Broker", broker)
-
-
-def _label_variable(name: str, label: str, query: str) -> dict[str, Any]:
-    return {
-        "name": name,
-        "label": label,
-        "type": "query",
-        "datasource": DATA_SOURCE,
-        "query": {"query": query, "refId": f"variable-{name}"},
-        "refresh": 2,  # also when the time range changes
-        "sort": 1,
-        "multi": True,
-        "includeAll": True,
-        "allValue": ".*",
-        "current": {"text": "All", "value": "$__all"},
-    }
+    for name, label, query in variables:
+        yield {
+            "name": name,
+            "label": label,
+            "type": "query",
+            "datasource": DATA_SOURCE,
+            "query": {"query": query, "refId": f"variable-{name}"},
+            "refresh": 2,  # also when the time range changes
+            "sort": 1,
+            "multi": True,
+            "includeAll": True,
+            "allValue": ".*",
+            "current": {"text": "All", "value": "$__all"},
+        }
 
 
 def _panel_models(sections: Sections) -> Iterator[dict[str, Any]]:
@@ -157,31 +204,52 @@ def _panel_model(panel: Panel, panel_id: int, place: dict[str, int]) -> dict[str
         "gridPos": place,
         "fieldConfig": {"defaults": {"unit": panel.unit, "min": 0}, "overrides": []},
         "options": OPTIONS[panel.kind],
-        "targets": _target_models(panel.targets),
+        "transformations": TRANSFORMATIONS.get(panel.kind, []),
+        "targets": _target_models(panel),
     }
 
 
-def _target_models(targets: Sequence[Target]) -> list[dict[str, Any]]:
+def _target_models(panel: Panel) -> list[dict[str, Any]]:
+    is_now = panel.kind in NOW
     return [
         {
             "refId": chr(ord("A") + index),
             "datasource": DATA_SOURCE,
             "expr": target.expression,
             "legendFormat": target.legend,
+            "instant": is_now,
+            "range": not is_now,
+            "format": "table" if panel.kind == "table" else "time_series",
         }
-        for index, target in enumerate(targets)
+        for index, target in enumerate(panel.targets)
     ]
 
+
+NOW = ("table", "gauge", "bargauge")
+"""Panels that show what is so now."""
+
+_LAST = {"calcs": ["lastNotNull"], "fields": "", "values": False}
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "stat": {
         "colorMode": "value",
         "graphMode": "area",
-        "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
+        "reduceOptions": _LAST,
         "textMode": "auto",
     },
+    "gauge": {"reduceOptions": _LAST, "showThresholdMarkers": True},
+    "bargauge": {"reduceOptions": _LAST, "orientation": "horizontal", "displayMode": "basic"},
+    "table": {"showHeader": True, "cellHeight": "sm"},
     "timeseries": {
         "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True},
         "tooltip": {"mode": "multi", "sort": "desc"},
     },
 }
+
+TRANSFORMATIONS: dict[str, list[dict[str, Any]]] = {
+    "table": [
+        {"id": "merge", "options": {}},
+        {"id": "organize", "options": {"excludeByName": {"Time": True}}},
+    ],
+}
+"""One row for the same labels, with a column for each query."""
