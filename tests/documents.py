@@ -86,7 +86,8 @@ def groups_of(blocks: list[Block]) -> list[tuple[Block, list[Block]]]:
 def substitutes(directory: Path) -> dict[str, str]:
     """Return what stands in a document for something that the tests take elsewhere."""
     three_brokers = (first + by for first in (0, 20, 40) for by in (-2, 0, 1))
-    ports = {"9876": free_port(), "10911": free_port(*three_brokers), "8080": free_port()}
+    ports = {each: free_port() for each in ("9876", "8080", "5557")}
+    ports["10911"] = free_port(*three_brokers)
     return {
         **dict.fromkeys(PROCESSES, NO_PROCESS),  # until they are named
         **{name: str(port) for name, port in ports.items()},

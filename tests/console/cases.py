@@ -3,13 +3,22 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from wakelog.broker.health_values import ActorHealth, StoreHealth, actor_values, store_values
+from wakelog.broker.health_values import (
+    DISK_FULL_VALUE,
+    LATE_SYNC_VALUE,
+    LOG_FAILURE_VALUE,
+    ActorHealth,
+    StoreHealth,
+    actor_values,
+    store_values,
+)
 from wakelog.broker.replication.known_group import IN_SYNC_VALUE
 from wakelog.broker.replication.takeover import (
     ELECTION_REFUSAL_VALUE,
     LOG_EPOCH_VALUE,
     LOG_ID_VALUE,
     REFUSES_SENDS_VALUE,
+    REGISTER_FAILURE_VALUE,
     REPLICA_VALUE,
 )
 from wakelog.broker.trouble import NOTICE_PREFIX, Trouble, runtime_values
@@ -310,6 +319,9 @@ CASES: dict[str, Case] = {
         (cluster(),),
     ),
     "disk full": values_case("commitLogDiskRatio", 0.9, "90% full: from 90%", 0.89),
+    "disk refuses": values_case(DISK_FULL_VALUE, 1, "has no room", 0),
+    "disk hangs": values_case(LATE_SYNC_VALUE, 61_000, "returned for 1 min 1 s", 5_000),
+    "log failed": values_case(LOG_FAILURE_VALUE, "EIO", "takes no more messages: EIO", ""),
     "disk filling": values_case("commitLogDiskRatio", 0.75, "75% full: from 75%", 0.74),
     "disk grows": Case(
         disk_course(0.50, 0.60, 50),
@@ -341,6 +353,7 @@ CASES: dict[str, Case] = {
     "election refused": Case(
         (elected(reason="the register has lost this group"),), "has lost this group", (elected(),)
     ),
+    "register away": values_case(REGISTER_FAILURE_VALUE, "no etcd", "cannot be used: no etcd", ""),
     "other log": Case((elected(logs="78"),), "has another log", (elected(),)),
     "older epoch": Case(
         (elected(epochs="54", ends=(9, 8)),),

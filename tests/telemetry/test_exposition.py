@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import gzip
+import json
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -27,6 +28,14 @@ async def read_values() -> Mapping[str, Any]:
     return VALUES
 
 
+async def read_ready() -> Mapping[str, Any]:
+    return {"ready": True, "reasons": [], "brokers": {"broker-a": {"state": "works"}}}
+
+
+async def read_refusing() -> Mapping[str, Any]:
+    return {"ready": False, "reasons": ["broker-a: its disk has no room"], "brokers": {}}
+
+
 async def exchange(port: int, request: bytes) -> bytes:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(request)
@@ -39,12 +48,14 @@ async def exchange(port: int, request: bytes) -> bytes:
 
 
 def ask(
-    request: bytes, read: Callable[[], Awaitable[Mapping[str, Any]]] = read_values
+    request: bytes,
+    read: Callable[[], Awaitable[Mapping[str, Any]]] = read_values,
+    read_health: Callable[[], Awaitable[Mapping[str, Any]]] = read_ready,
 ) -> tuple[bytes, dict[str, str], bytes]:
     """Send one request to a server of its own; return status line, headers and body."""
 
     async def main() -> bytes:
-        server = MetricsServer(read, SPECS)
+        server = MetricsServer(read, SPECS, read_health)
         port = await server.start("127.0.0.1", 0)
         try:
             return await exchange(port, request)
@@ -114,7 +125,9 @@ def test_a_query_does_not_matter() -> None:
     ("request_bytes", "status"),
     [
         (get("/"), b"HTTP/1.1 404 Not Found"),
+        (get("/health"), b"HTTP/1.1 404 Not Found"),
         (b"POST /metrics HTTP/1.1\r\n\r\n", b"HTTP/1.1 405 Method Not Allowed"),
+        (b"POST /health/ready HTTP/1.1\r\n\r\n", b"HTTP/1.1 405 Method Not Allowed"),
         (b"what is this\r\n\r\n", b"HTTP/1.1 400 Bad Request"),
         (b"GET /metrics\r\n\r\n", b"HTTP/1.1 400 Bad Request"),
         (b"GET /metrics HTTP/1.1\r\nno colon\r\n\r\n", b"HTTP/1.1 400 Bad Request"),
@@ -151,6 +164,37 @@ def test_statistics_that_hang_or_fail_end_the_scrape(
     assert (status, body) == (b"HTTP/1.1 503 Service Unavailable", message)
 
 
+@pytest.mark.parametrize(
+    ("path", "read_health", "status", "expected"),
+    [
+        ("live", read_never, b"200 OK", {"live": True}),
+        ("ready", read_ready, b"200 OK", {"ready": True, "reasons": []}),
+        (
+            *("ready", read_refusing, b"503 Service Unavailable"),
+            {"ready": False, "reasons": ["broker-a: its disk has no room"]},
+        ),
+        ("details", read_ready, b"200 OK", asyncio.run(read_ready())),
+        ("details", read_refusing, b"503 Service Unavailable", asyncio.run(read_refusing())),
+    ],
+)
+def test_a_probe_is_answered_by_its_status_and_in_json(
+    path: str,
+    read_health: Callable[[], Awaitable[Mapping[str, Any]]],
+    status: bytes,
+    expected: Mapping[str, Any],
+) -> None:
+    line, headers, body = ask(get(f"/health/{path}"), read_never, read_health)
+    assert line == b"HTTP/1.1 " + status
+    assert headers["Content-Type"] == "application/json"
+    assert json.loads(body) == expected
+
+
+def test_a_probe_that_hangs_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exposition, "SCRAPE_SECONDS_MAX", 0.01)
+    status, _, _ = ask(get("/health/ready"), read_health=read_never)
+    assert status == b"HTTP/1.1 503 Service Unavailable"
+
+
 def test_too_many_scrapes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exposition, "SCRAPES_MAX", 1)
 
@@ -162,11 +206,13 @@ def test_too_many_scrapes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
             await answered.wait()
             return VALUES
 
-        server = MetricsServer(read_when_set, SPECS)
+        server = MetricsServer(read_when_set, SPECS, read_ready)
         port = await server.start("127.0.0.1", 0)
         first = asyncio.create_task(exchange(port, get()))
         await asked.wait()
         assert (await exchange(port, get())).startswith(b"HTTP/1.1 503 ")
+        probe = await exchange(port, get("/health/ready"))
+        assert probe.startswith(b"HTTP/1.1 200 ")
         answered.set()
         assert (await first).startswith(b"HTTP/1.1 200 ")
         await server.close()
@@ -176,7 +222,7 @@ def test_too_many_scrapes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_silent_connections_take_no_place_and_the_oldest_of_many_is_closed() -> None:
     async def main() -> None:
-        server = MetricsServer(read_values, SPECS)
+        server = MetricsServer(read_values, SPECS, read_ready)
         port = await server.start("127.0.0.1", 0)
         silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(SILENT_MAX)]
         assert (await exchange(port, get())).startswith(b"HTTP/1.1 200 ")
@@ -196,7 +242,7 @@ def test_a_request_that_does_not_come_is_cut_off(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(exposition, "HEAD_SECONDS_MAX", 0.01)
 
     async def main() -> None:
-        server = MetricsServer(read_values, SPECS)
+        server = MetricsServer(read_values, SPECS, read_ready)
         port = await server.start("127.0.0.1", 0)
         assert await exchange(port, b"GET /met") == b""
         await server.close()

@@ -5,6 +5,9 @@
     wakelog.actor.NAME   "works 3": it works for the broker, and has begun to three times
     wakelog.store.NAME   a number of `StoreHealth`, named as its field is, in camel case
     wakelog.sends        which twin of the code for sends runs, and how to get the other one
+    wakelog.diskFull     "1" while no message is taken because a disk is too full, else "0"
+    wakelog.lateSyncMs   for how long what is to be durable has been overdue, in ms
+    wakelog.logFailure   why the log takes no more messages, "" while it does
 
 A value that cannot be read is as if it were not there: it may be of another version.
 """
@@ -15,6 +18,9 @@ from typing import Final, NamedTuple
 ACTOR_PREFIX: Final = "wakelog.actor."
 STORE_PREFIX: Final = "wakelog.store."
 SENDS_VALUE: Final = "wakelog.sends"
+DISK_FULL_VALUE: Final = "wakelog.diskFull"
+LATE_SYNC_VALUE: Final = "wakelog.lateSyncMs"
+LOG_FAILURE_VALUE: Final = "wakelog.logFailure"
 _WORKS, _AWAY = "works", "away"
 
 

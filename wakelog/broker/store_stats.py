@@ -56,6 +56,7 @@ class RuntimeMeasures(msgspec.Struct, frozen=True):
     troubles: why services do not do their work, by service.
     notices: what was lost when the broker started, by file.
     actors: by service. store: None without a store that was recovered.
+    late_sync_ms: for how long a sync has been overdue.
     """
 
     put_ms_max: int = 0
@@ -67,6 +68,7 @@ class RuntimeMeasures(msgspec.Struct, frozen=True):
     notices: dict[str, Trouble] = {}
     actors: dict[str, ActorHealth] = {}
     store: StoreHealth | None = None
+    late_sync_ms: int = 0
 
     def waiting(self, lane: str) -> int:
         """Return how many requests wait in a lane."""

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from wakelog.broker.health_values import DISK_FULL_VALUE, LATE_SYNC_VALUE, LOG_FAILURE_VALUE
 from wakelog.broker.replication.takeover import REFUSES_SENDS_VALUE
 from wakelog.broker.trouble import NOTICE_PREFIX, read_troubles, trouble_clause
 from wakelog.client.errors import ClientError
@@ -58,6 +59,8 @@ DISK_LEFT_DAYS_MAX: Final = 365
 DISK_LEFT_MS_MAX: Final = 24 * 3_600_000
 SEND_WAIT_MS_MAX: Final = 200
 """waitTimeMillsInSendQueue: sends that wait longer are refused."""
+LATE_SYNC_MS_MAX: Final = 5_000
+"""syncFlushTimeout: sends that wait for the disk are answered with a time-out by then."""
 BEHIND_BYTES_MAX: Final = 64 << 20
 """What is stored and not yet in the queues, so that no consumer sees it."""
 FLUSH_BEHIND_BYTES_MAX: Final = 256 << 20
@@ -93,13 +96,17 @@ def find(history: History, before: Sequence[Finding] | None = None) -> list[Find
     if not found:
         return [_fine(history)]
     if before is not None:
-        since = {(x.rule, x.about): x.since_ms for x in before if x.since_ms}
-        now_ms = history.latest.taken_ms
-        found = [
-            x if x.since_ms else x._replace(since_ms=since.get((x.rule, x.about), now_ms))
-            for x in found
-        ]
+        found = dated(found, before, history.latest.taken_ms)
     return bounded(found)
+
+
+def dated(found: Sequence[Finding], before: Sequence[Finding], now_ms: int) -> list[Finding]:
+    """Return findings that say since when each is so. before: those of the time before."""
+    since = {(x.rule, x.about): x.since_ms for x in before if x.since_ms}
+    return [
+        x if x.since_ms else x._replace(since_ms=since.get((x.rule, x.about), now_ms))
+        for x in found
+    ]
 
 
 def wrong(history: History, checks: Iterable[RuleCheck]) -> list[Finding]:
@@ -243,11 +250,7 @@ def load_findings(about: str, values: Mapping[str, str]) -> Iterator[Finding]:
     for file, notice in read_troubles(values, NOTICE_PREFIX):
         remedy = notice.remedy.removesuffix(".")
         yield say("table from .bak", f"{about} {file}", reason=notice.reason, remedy=remedy)
-    ratio = _disk_ratio(values)
-    if ratio >= DISK_PROBLEM_RATIO:
-        yield say("disk full", about, ratio=ratio, limit=DISK_PROBLEM_RATIO)
-    elif ratio >= DISK_WARNING_RATIO:
-        yield say("disk filling", about, ratio=ratio, limit=DISK_WARNING_RATIO)
+    yield from disk_findings(about, values)
     waits_ms = runtime_number(values, "sendThreadPoolQueueHeadWaitTimeMills") or 0.0
     if waits_ms > SEND_WAIT_MS_MAX:
         yield say("sends wait", about, waits_ms=waits_ms)
@@ -257,6 +260,22 @@ def load_findings(about: str, values: Mapping[str, str]) -> Iterator[Finding]:
     unflushed_bytes = size_bytes(values.get("remainHowManyDataToFlush", ""))
     if unflushed_bytes > FLUSH_BEHIND_BYTES_MAX:
         yield say("flush behind", about, mebibytes=unflushed_bytes / (1 << 20))
+
+
+def disk_findings(about: str, values: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield what a broker's runtime values say about its disk: full, hanging, or refusing."""
+    ratio = _disk_ratio(values)
+    if ratio >= DISK_PROBLEM_RATIO:
+        yield say("disk full", about, ratio=ratio, limit=DISK_PROBLEM_RATIO)
+    elif values.get(DISK_FULL_VALUE) == "1":
+        yield say("disk refuses", about)
+    elif ratio >= DISK_WARNING_RATIO:
+        yield say("disk filling", about, ratio=ratio, limit=DISK_WARNING_RATIO)
+    late_ms = runtime_number(values, LATE_SYNC_VALUE) or 0.0
+    if late_ms > LATE_SYNC_MS_MAX:
+        yield say("disk hangs", about, elapsed=span_text(late_ms))
+    if reason := values.get(LOG_FAILURE_VALUE):
+        yield say("log failed", about, reason=reason)
 
 
 def _disk_course(broker: BrokerReading, change: Change | None) -> Iterator[Finding]:

@@ -126,6 +126,17 @@ RULES: Final[dict[str, Rule]] = {
     "disk full": Rule(
         PROBLEM, "its disk is {ratio:.0%} full: from {limit:.0%} on it refuses sends", FREE_DISK
     ),
+    "disk refuses": Rule(PROBLEM, "its disk has no room: it takes no messages", FREE_DISK),
+    "disk hangs": Rule(
+        PROBLEM,
+        "a sync of its log has not returned for {elapsed}",
+        "Look at the disk of its store (dmesg, iostat): a send that waits for the disk times out",
+    ),
+    "log failed": Rule(
+        PROBLEM,
+        "its log takes no more messages: {reason}",
+        "Look at the disk of its store (dmesg), then start it again",
+    ),
     "disk filling": Rule(
         WARNING,
         "its disk is {ratio:.0%} full: from {limit:.0%} on it deletes old messages at any hour",
@@ -167,6 +178,11 @@ RULES: Final[dict[str, Rule]] = {
         PROBLEM,
         "takes no part in elections: {reason}",
         "See what the register has: wakelog cluster status --register URL",
+    ),
+    "register away": Rule(
+        WARNING,
+        "its register cannot be used: {reason}",
+        "Look at the register: until it is back, no other replica can lead",
     ),
     "other log": Rule(
         PROBLEM,

@@ -13,6 +13,7 @@ from wakelog.broker.replication.takeover import (
     ELECTION_REFUSAL_VALUE,
     LOG_EPOCH_VALUE,
     LOG_ID_VALUE,
+    REGISTER_FAILURE_VALUE,
 )
 from wakelog.client.route import MASTER_ID
 from wakelog.console.cluster_reading import BrokerReading, ClusterReading
@@ -110,6 +111,8 @@ def election_findings(history: History) -> Iterator[Finding]:
         values, about = broker.values, broker_text(broker)
         if reason := values.get(ELECTION_REFUSAL_VALUE):
             yield say("election refused", about, reason=reason)
+        if reason := values.get(REGISTER_FAILURE_VALUE):
+            yield say("register away", about, reason=reason)
         master = masters.get(broker.name)
         if master is None or master is broker or not _runs_long_enough(broker, master, snapshot):
             continue

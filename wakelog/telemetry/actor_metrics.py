@@ -30,6 +30,9 @@ LINKS = (
 )
 
 SUPERVISION = (
+    gauge("rocketmq_actor_answers",
+          "1 for an actor that gave its numbers in time for this scrape, 0 for one left out.",
+          f"{SUPERVISOR}/answered/{{broker}}/{{actor}}"),
     counter("rocketmq_actor_restarts",
             "Brokers and name servers that had died and were started again.",
             f"{SUPERVISOR}/restart_count"),

@@ -1,4 +1,8 @@
-"""``GET /metrics`` on a port of its own, in the text formats of Prometheus.
+"""``GET /metrics`` in the text formats of Prometheus, and ``/health`` for probes, on one port.
+
+    /health/live      200 while the loop of its owner turns: nothing is asked
+    /health/ready     200 if clients can send, else 503, with the reasons
+    /health/details   the same, and the state of each broker and service
 
 A small HTTP/1.1 end on the loop of its owner: one request a connection, nothing but GET.
 
@@ -15,6 +19,7 @@ Source: no counterpart in 4.9.3, whose exporter is a process that asks brokers.
 import asyncio
 import contextlib
 import gzip
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
@@ -36,10 +41,13 @@ SCRAPE_SECONDS_MAX = 5.0
 """How long values may take to gather; half of Prometheus' default scrape_timeout."""
 
 SCRAPES_MAX = 4
-"""Requests at a time; Prometheus servers come in pairs."""
+"""Scrapes at a time, and as many probes; Prometheus servers come in pairs."""
 
 SILENT_MAX = 64
 """Connections that have not sent their request yet; a scrape sends it with its first packet."""
+
+METRICS_PATH = "/metrics"
+LIVE_PATH, READY_PATH, DETAILS_PATH = "/health/live", "/health/ready", "/health/details"
 
 ReadStatistics = Callable[[], Awaitable[Mapping[str, Any]]]
 
@@ -87,15 +95,28 @@ def parse_head(head: bytes) -> Request | None:
 class MetricsServer:
     """The HTTP end of one deployment."""
 
-    def __init__(self, read: ReadStatistics, specs: Iterable[MetricSpec]) -> None:
-        """Listen nowhere yet; ``read`` is awaited once for each scrape."""
-        self._read = read
+    def __init__(
+        self,
+        read: ReadStatistics,
+        specs: Iterable[MetricSpec],
+        read_health: ReadStatistics,
+    ) -> None:
+        """Listen nowhere yet.
+
+        read: awaited once for each scrape. read_health: for each probe but that of life; it returns
+            a mapping with "ready" and "reasons".
+        """
+        self._readers = {
+            METRICS_PATH: (read, self._respond_metrics),
+            READY_PATH: (read_health, _respond_ready),
+            DETAILS_PATH: (read_health, _respond_details),
+        }
         self._values: Mapping[str, Any] = {}
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(StatisticsCollector(lambda: self._values, specs))
         ProcessCollector(registry=self._registry)
         self._server: asyncio.Server | None = None
-        self._scrapes_count = 0
+        self._under_way: Counter[str] = Counter()
         self._encoding = asyncio.Lock()
         self._silent: dict[asyncio.StreamWriter, None] = {}
 
@@ -141,25 +162,31 @@ class MetricsServer:
         request = await self._read_head(reader, writer)
         if request is None:
             return encode_refusal(400, "not a request")
-        if request.path != "/metrics":
-            return encode_refusal(404, "metrics are at /metrics")
+        if request.path == LIVE_PATH:
+            return _encode_json(200, {"live": True})
+        if request.path not in self._readers:
+            return encode_refusal(404, f"there are {', '.join((*self._readers, LIVE_PATH))}")
         if request.method != "GET":
             return encode_refusal(405, "only GET is served")
-        if self._scrapes_count >= SCRAPES_MAX:
+        read, respond = self._readers[request.path]
+        if self._under_way[request.path] >= SCRAPES_MAX:
             return encode_refusal(503, f"more than {SCRAPES_MAX} requests at a time")
-        self._scrapes_count += 1
+        self._under_way[request.path] += 1
         try:
             async with asyncio.timeout(SCRAPE_SECONDS_MAX):
-                values = await self._read()
-            async with self._encoding:
-                return await asyncio.to_thread(self._encode, values, request)
+                values = await read()
+            return await respond(values, request)
         except TimeoutError:
             return encode_refusal(503, f"no statistics within {SCRAPE_SECONDS_MAX} s")
         except Exception as error:
             # Whatever an actor raised: a scrape that fails is seen at once, as `up == 0`.
             return encode_refusal(503, f"no statistics: {type(error).__name__}")
         finally:
-            self._scrapes_count -= 1
+            self._under_way[request.path] -= 1
+
+    async def _respond_metrics(self, values: Mapping[str, Any], request: Request) -> bytes:
+        async with self._encoding:
+            return await asyncio.to_thread(self._encode, values, request)
 
     def _encode(self, values: Mapping[str, Any], request: Request) -> bytes:
         """Make the response of values; in a thread, and in one at a time."""
@@ -170,3 +197,17 @@ class MetricsServer:
             return encode_response(200, content_type, body)
         compressed = gzip.compress(body, compresslevel=1)
         return encode_response(200, content_type, compressed, "Content-Encoding: gzip")
+
+
+async def _respond_ready(health: Mapping[str, Any], _request: Request) -> bytes:
+    found = {"ready": health["ready"], "reasons": health["reasons"]}
+    return _encode_json(200 if health["ready"] else 503, found)
+
+
+async def _respond_details(health: Mapping[str, Any], _request: Request) -> bytes:
+    return _encode_json(200 if health["ready"] else 503, health)
+
+
+def _encode_json(status: int, found: Mapping[str, Any]) -> bytes:
+    body = msgspec.json.format(msgspec.json.encode(found)) + b"\n"
+    return encode_response(status, "application/json", body)

@@ -1,9 +1,11 @@
 """The metrics of a whole deployment, as a scrape finds them."""
 
 import asyncio
+import json
 import socket
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -16,9 +18,13 @@ from wakelog.network.errors import PortUnavailable
 from wakelog.telemetry.exposition import MetricsServer
 
 
+def get(port: int, path: str) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+        return str(answer.read().decode())
+
+
 def scrape(port: int) -> dict[str, float]:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
-        text = answer.read().decode()
+    text = get(port, "/metrics")
     return {
         sample.name: sample.value
         for family in text_string_to_metric_families(text)
@@ -28,13 +34,19 @@ def scrape(port: int) -> dict[str, float]:
 
 @pytest.mark.slow
 def test_a_deployment_is_scraped_while_it_runs(tmp_path: Path) -> None:
-    async def main() -> tuple[dict[str, float], int]:
+    async def main() -> tuple[dict[str, float], dict[str, Any], int]:
         plan = msgspec.structs.replace(small_plan(tmp_path), metrics_port=free_port())
         async with running(plan) as (_, client):
             await client.send("metrics", b"body")
-            return await asyncio.to_thread(scrape, plan.metrics_port), plan.metrics_port
+            port = plan.metrics_port
+            details = json.loads(await asyncio.to_thread(get, port, "/health/details"))
+            return await asyncio.to_thread(scrape, port), details, port
 
-    samples, port = asyncio.run(main())
+    samples, details, port = asyncio.run(main())
+    assert details["ready"] and details["reasons"] == []
+    [broker] = details["brokers"].values()
+    assert {each["state"] for each in (broker, *broker["services"].values())} == {"works"}
+    assert {"flush", "reput", "retention"} <= broker["services"].keys()
     assert samples["rocketmq_store_put_messages_total"] == 1
     assert samples["rocketmq_build_info"] == 1
     assert samples["process_resident_memory_bytes"] > 0
@@ -49,4 +61,4 @@ def test_a_taken_port_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(PortUnavailable, match=f"127.0.0.1:{port}"):
-            asyncio.run(serve_metrics(MetricsServer(nothing, []), "127.0.0.1", port))
+            asyncio.run(serve_metrics(MetricsServer(nothing, [], nothing), "127.0.0.1", port))

@@ -67,6 +67,11 @@ class FakeActor:
             await asyncio.Event().wait()
         return {"kind": self.kind}
 
+    async def health(self) -> dict[str, Any]:
+        if self.is_busy:
+            await asyncio.Event().wait()
+        return {"name": "a", "broker_id": 0, "address": "h:1", "values": {}}
+
     async def measure_by_name(self, has_other_names: bool = False) -> list[bytes]:
         return encode_pieces([{"queues": {"max_offset": {}}}])
 
@@ -268,8 +273,31 @@ def test_a_scrape_leaves_out_a_busy_actor_and_waits_for_no_longer_than_it_may(
     async def main() -> None:
         supervisor = await harness.started()
         harness.actors["Reput"].is_busy = True
-        broker = (await supervisor.metrics())["brokers"]["broker-a"]
+        found = await supervisor.metrics()
+        broker, answered = found["brokers"]["broker-a"], found["supervisor"]["answered"]
         assert broker["services"]["reput"] == {}
+        assert (answered["broker-a"]["reput"], answered["broker-a"]["flush"]) == (0, 1)
+        assert answered[""] == {"NameServer": 1}
+        await supervisor.stop()
+
+    run(main)
+
+
+def test_a_broker_that_hangs_holds_up_no_probe_and_is_named(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SCRAPED_SECONDS_MAX", 0.2)
+
+    async def main() -> None:
+        supervisor = await harness.started()
+        assert (await supervisor.health())["ready"]
+        harness.actors["Broker"].is_busy = harness.actors["NameServer"].hangs = True
+        found = await supervisor.health()
+        assert found["reasons"] == [
+            "broker-a: broker-a does not answer within 0.2 s",
+            "name server: does not answer within 0.2 s",
+        ]
+        harness.actors["Broker"].is_busy = harness.actors["NameServer"].hangs = False
         await supervisor.stop()
 
     run(main)

@@ -171,6 +171,36 @@ async def test_what_comes_during_a_sync_is_durable_after_the_next(harness: Harne
 
 
 @on_loop
+async def test_a_sync_that_does_not_return_is_late(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with harness.running(is_attached=False):
+        now_ms = 1_000_000
+        monkeypatch.setattr(flush_client, "steady_ms", lambda: now_ms)
+        held, client = HeldSyncs(harness.fs), harness.client
+        harness.append(100)
+        now_ms += 9_000
+        assert client.late_ms == 0, "a timed flush has its interval"
+        now_ms += 2_000
+        assert client.late_ms == 1_000
+        client.request_sync()
+        await held.wait_begun(1)
+        now_ms += 7_000
+        client.request_sync()
+        assert client.late_ms == 8_000
+        held.let_end()
+        await harness.wait_flushed(100)
+        assert client.late_ms == 0
+        harness.append(200)
+        client.request_sync()
+        now_ms += 3_000
+        assert client.late_ms == 3_000, "a caller waits for it now"
+        client._fail("EIO")
+        assert client.late_ms == 0, "that is another trouble"
+        held.let_end()
+
+
+@on_loop
 async def test_a_segment_is_not_let_go_while_it_is_synced(harness: Harness) -> None:
     """Flush was late, not dead: its sync ends during the own one, and the log rolls."""
     async with harness.running(is_attached=False):

@@ -131,6 +131,11 @@ class BrokerActor(ChannelActor):
         service = self._service
         return [] if service is None else await service.measure_by_name(has_other_names)
 
+    def health(self) -> dict[str, Any]:
+        """Return what the broker says of itself; {} if it does not run."""
+        service = self._service
+        return {} if service is None else service.health()
+
     def statistics(self) -> dict[str, Any]:
         """Return what the broker reports."""
         service = self._service

@@ -60,6 +60,7 @@ from wakelog.broker.replication.takeover import (
     LOG_EPOCH_VALUE,
     LOG_ID_VALUE,
     REFUSES_SENDS_VALUE,
+    REGISTER_FAILURE_VALUE,
     REPLICA_VALUE,
 )
 from wakelog.network.background import keep, log_failure
@@ -429,6 +430,7 @@ class Replica:
             LOG_EPOCH_VALUE: str(lines[-1].epoch if lines else 0),
             REFUSES_SENDS_VALUE: (self._refusal or "") if self.run.is_master else FOLLOWS,
             ELECTION_REFUSAL_VALUE: self.election.refusal,
+            REGISTER_FAILURE_VALUE: "" if self.election.refusal else self.elector.cause,
             **group_values(self._plan.register, self.election.state),
         }
 

@@ -33,6 +33,7 @@ from wakelog.actors.broker.snapshots import Snapshots
 from wakelog.actors.broker.state_log import StateLog
 from wakelog.actors.broker.tables_at_start import load_tables, make_missing_topics
 from wakelog.actors.services.broker_services import BrokerServices
+from wakelog.actors.services.flush_client import FlushClient
 from wakelog.actors.services.reput import ReputClient
 from wakelog.actors.services.retention import RetentionClient
 from wakelog.actors.services.session import AttachRequest
@@ -40,6 +41,8 @@ from wakelog.actors.table_files import TableFiles
 from wakelog.actors.transport.clocks import steady_ms, wall_ms
 from wakelog.actors.transport.timer import Timer
 from wakelog.broker.broker import POSITIONS, Broker
+from wakelog.broker.health_values import store_values
+from wakelog.broker.processors.statistics import known_values
 from wakelog.broker.queue_progress import measure, select
 from wakelog.broker.scrape_values import begin_reading, identity_of
 from wakelog.broker.store_stats import RuntimeMeasures
@@ -387,7 +390,21 @@ class BrokerService:
             notices=self._backup_notices,
             actors=self.services.health,
             store=store_health(self.store.recovery, self._retention.sums),
+            late_sync_ms=self.services.get(FlushClient).late_ms,
         )
+
+    def health(self) -> dict[str, Any]:
+        """Return what the broker says of itself, without a wait, as builtins."""
+        config, measures = self._settings.broker, self.measure()
+        values = known_values(self.broker.state, measures, wall_ms())
+        if measures.store is not None:
+            values.update(store_values(measures.store))
+        return {
+            "name": config.broker_name,
+            "broker_id": self.broker.state.config.broker_id,
+            "address": config.broker_addr,
+            "values": values,
+        }
 
     def statistics(self) -> dict[str, Any]:
         """Return everything that the broker reports without waiting, as builtins."""

@@ -12,7 +12,7 @@ from typing import Any
 from wakelog.actors.broker.hosted import HostedBroker, start_broker
 from wakelog.actors.broker.service import BrokerService
 from wakelog.actors.deploy.deployment import Report
-from wakelog.actors.deploy.metrics_end import serve_metrics
+from wakelog.actors.deploy.metrics_end import HealthReader, serve_metrics
 from wakelog.actors.deploy.plan import Plan
 from wakelog.actors.deploy.runtime_directory import RuntimeDirectory
 from wakelog.actors.name_server import NameServerService, start_name_server
@@ -86,7 +86,8 @@ class LocalDeployment:
         self._plan = plan.in_directory(self._runtime.path)
         self._name_servers: list[NameServerService] = []  # one at most, as a plan has
         self.brokers: list[LocalBroker] = []
-        self._metrics = MetricsServer(self.metrics, specs_of(plan.metrics_names))
+        self._health = HealthReader(waited_seconds=0)
+        self._metrics = MetricsServer(self.metrics, specs_of(plan.metrics_names), self.health)
 
     async def start(self, report: Report) -> None:
         """Start the name server, the brokers one after the other, then the metrics."""
@@ -108,6 +109,11 @@ class LocalDeployment:
             pieces = await broker.service.measure_by_name(self._plan.has_other_names)
             await asyncio.to_thread(add_pieces, found["brokers"][broker.plan.name], pieces)
         return found
+
+    async def health(self) -> dict[str, Any]:
+        """Return what works; see `HealthReader`."""
+        said = {one.plan.name: one.service.health() for one in self.brokers}
+        return await self._health.read(said)
 
     async def statistics(self) -> dict[str, Any]:
         """Return the statistics of every service."""

@@ -27,7 +27,7 @@ import msgspec
 from ray.exceptions import RayActorError
 
 from wakelog.actors.deploy.group import BROKER, NAME_SERVER, broker_makers, make_name_server
-from wakelog.actors.deploy.metrics_end import serve_metrics
+from wakelog.actors.deploy.metrics_end import HealthReader, serve_metrics
 from wakelog.actors.deploy.plan import Plan
 from wakelog.actors.deploy.supervised_process import SupervisedProcess
 from wakelog.actors.errors import DeploymentFailed
@@ -74,7 +74,8 @@ class SupervisorActor:
         self._failure: dict[str, str] | None = None
         self._progress = "starting"
         self._ready = asyncio.Event()
-        self._metrics = MetricsServer(self.metrics, specs_of(self._plan.metrics_names))
+        self._health = HealthReader(SCRAPED_SECONDS_MAX)
+        self._metrics = MetricsServer(self.metrics, specs_of(self._plan.metrics_names), self.health)
         self._references: Counter[str] = Counter()
         self._log = logger(Log.BROKER)
         self._tasks = [run_once(self._start_all(), self._on_mistake)]
@@ -251,6 +252,16 @@ class SupervisorActor:
             await asyncio.to_thread(add_pieces, found["brokers"][broker.broker_name], pieces)
         return found
 
+    async def health(self) -> dict[str, Any]:
+        """Return what works; see `HealthReader`. A broker that hangs holds up no answer."""
+        asked = [self._ask(one, "health", SCRAPED_SECONDS_MAX) for one in self._brokers]
+        pings = [self._ask(one, "ping", SCRAPED_SECONDS_MAX) for one in self._name_servers]
+        answers = await asyncio.gather(*asked, *pings)
+        names = [str(one.broker_name) for one in self._brokers]
+        answer = all(answers[len(names) :])
+        said = dict(zip(names, answers, strict=False))
+        return await self._health.read(said, name_server_answers=answer)
+
     async def statistics(self, seconds_max: float = STATISTICS_SECONDS_MAX) -> dict[str, Any]:
         """Return the statistics of every actor; {} for one that does not answer in time."""
         processes = self._processes()
@@ -258,7 +269,10 @@ class SupervisorActor:
         answers = await asyncio.gather(*asked)
         name_server: dict[str, Any] = {}
         brokers: dict[str, dict[str, Any]] = {}
+        answered: dict[str, dict[str, int]] = {}
         for process, answer in zip(processes, answers, strict=True):
+            by_actor = answered.setdefault(process.broker_name or "", {})
+            by_actor[process.service or process.kind] = int(bool(answer))
             if process.broker_name is None:
                 name_server = answer
             elif process.service is None:
@@ -274,6 +288,7 @@ class SupervisorActor:
                 "process_id": os.getpid(),
                 "references": dict(self._references),
                 "failure": self._failure,
+                "answered": answered,
                 "restart_count": sum(process.restart_count for process in processes),
                 "killed_count": sum(process.killed_count for process in processes),
                 "process_ids": {

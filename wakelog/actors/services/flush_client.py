@@ -25,6 +25,7 @@ import msgspec
 
 from wakelog.actors.services.client import ServiceHandle, ServiceLost, WatermarkClient
 from wakelog.actors.services.flush import CHECKPOINT_MS, FlushOutcome, FlushRequest
+from wakelog.actors.transport.clocks import steady_ms
 from wakelog.actors.transport.descriptors import descriptor_path, send_descriptors
 from wakelog.actors.transport.shared_watermarks import SharedWatermark
 from wakelog.broker.trouble import Trouble
@@ -114,6 +115,7 @@ class FlushClient(WatermarkClient):
         self._is_wanted = False
         self._has_failed = False
         self._is_noted = True
+        self._due_ms: int | None = None
         self._outstanding: asyncio.Future[Any] | None = None
         # By reference the timed flush is asked for here; with notifications Flush has the timer.
         self._store_config = handle.broker.plan.settings.store
@@ -133,6 +135,8 @@ class FlushClient(WatermarkClient):
         self._appended, self.wanted, self._stored_ms = appended, committed, stored_ms
         if committed > self._own.held_end or (committed > self._sent_end and self.is_attached):
             self.send_descriptors()
+        if self._due_ms is None and committed > self.reached:
+            self._set_due()
         if shared is None:
             self.timer.start(self._store_config.flush_interval_commit_log_ms / 1000)
         else:
@@ -141,6 +145,9 @@ class FlushClient(WatermarkClient):
     def request_sync(self) -> None:
         """Flush now what is committed: a caller waits for it."""
         self._notified_for = self.wanted
+        if self.reached < self.wanted:
+            now_ms = steady_ms()
+            self._due_ms = now_ms if self._due_ms is None else min(self._due_ms, now_ms)
         if self.watermarks is not None:
             self.watermarks.set(SharedWatermark.WANTED, self.wanted)
         if self.notifier is None or not self.is_attached:
@@ -154,7 +161,23 @@ class FlushClient(WatermarkClient):
         if position > self.reached and not self._has_failed:
             self.reached = position
             self._is_wanted = self._is_wanted and position < self.wanted
+            self._set_due()
             self._on_flushed(position)
+
+    def _set_due(self) -> None:
+        """Set when the rest has to be durable: at once for a caller, else with the next flush."""
+        self._due_ms = None
+        if self.reached < self.wanted:
+            is_timed = self.reached >= self._notified_for
+            interval_ms = self._store_config.flush_commit_log_thorough_interval_ms
+            self._due_ms = steady_ms() + is_timed * interval_ms
+
+    @property
+    def late_ms(self) -> int:
+        """For how long what has to be durable is not; 0 after a sync that failed."""
+        if self._due_ms is None or self._has_failed:
+            return 0
+        return max(0, steady_ms() - self._due_ms)
 
     def request_call(self) -> None:
         """Call for a sync that a caller waits for; a timed flush is Flush's own task."""

@@ -11,7 +11,14 @@ from collections.abc import Callable
 
 from wakelog.broker.decision import Lane, Outcome
 from wakelog.broker.effects import Work, make_body
-from wakelog.broker.health_values import SENDS_VALUE, actor_values, store_values
+from wakelog.broker.health_values import (
+    DISK_FULL_VALUE,
+    LATE_SYNC_VALUE,
+    LOG_FAILURE_VALUE,
+    SENDS_VALUE,
+    actor_values,
+    store_values,
+)
 from wakelog.broker.state import BrokerState
 from wakelog.broker.store_stats import RuntimeMeasures
 from wakelog.broker.trouble import NOTICE_PREFIX, runtime_values
@@ -51,14 +58,7 @@ def get_broker_runtime_info(state: BrokerState, request: Request[None]) -> Work:
 def runtime_texts(state: BrokerState, now_ms: int) -> Callable[[], dict[str, str]]:
     """Return what adds the values that wait for the disk, on any thread, and returns all."""
     measures = state.measure()
-    values = {
-        **_store_values(state, now_ms, measures),
-        **_broker_values(state, measures),
-        **state.member_values(),
-        **runtime_values(measures.troubles),
-        **runtime_values(measures.notices, NOTICE_PREFIX),
-        **actor_values(measures.actors),
-    }
+    values = known_values(state, measures, now_ms)
     delays = state.delayed.offsets()
 
     def read() -> dict[str, str]:
@@ -75,6 +75,27 @@ def runtime_texts(state: BrokerState, now_ms: int) -> Callable[[], dict[str, str
         return values
 
     return read
+
+
+def known_values(state: BrokerState, measures: RuntimeMeasures, now_ms: int) -> dict[str, str]:
+    """Return what the broker says of itself without asking the disk, which may hang."""
+    return {
+        **_store_values(state, now_ms, measures),
+        **_broker_values(state, measures),
+        **_health_values(state, measures),
+        **state.member_values(),
+        **runtime_values(measures.troubles),
+        **runtime_values(measures.notices, NOTICE_PREFIX),
+        **actor_values(measures.actors),
+    }
+
+
+def _health_values(state: BrokerState, measures: RuntimeMeasures) -> dict[str, str]:
+    return {
+        DISK_FULL_VALUE: str(int(state.store.lacks_space)),
+        LATE_SYNC_VALUE: str(measures.late_sync_ms),
+        LOG_FAILURE_VALUE: state.store.log.failure or "",
+    }
 
 
 def _store_values(state: BrokerState, now_ms: int, measures: RuntimeMeasures) -> dict[str, str]:

@@ -26,9 +26,10 @@ LOG_ID_VALUE: Final = "wakelog.logId"
 LOG_EPOCH_VALUE: Final = "wakelog.logEpoch"
 REFUSES_SENDS_VALUE: Final = "wakelog.refusesSends"
 ELECTION_REFUSAL_VALUE: Final = "wakelog.electionRefusal"
+REGISTER_FAILURE_VALUE: Final = "wakelog.registerFailure"
 """Names of runtime values (code 28) of replicas with a register: number, log, epoch of its end. Why
 a master takes no messages, "" if it takes them. Why a replica takes no part in elections, or
-nothing."""
+nothing; and why the register or the disk keeps it from taking part."""
 
 
 class SeenReplica(NamedTuple):
