@@ -2,11 +2,12 @@
 
 import asyncio
 import json
+import logging
 import socket
 import threading
 from collections.abc import Generator
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import msgspec
 import pytest
@@ -230,7 +231,9 @@ def test_changes_made_during_a_save_share_the_next() -> None:
     run(main)
 
 
-def test_a_value_that_cannot_be_saved_is_not_acknowledged() -> None:
+def test_a_value_that_cannot_be_saved_is_not_acknowledged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def main() -> None:
         fs = MemoryFileSystem()
         service = await make_service(PATH, fs)
@@ -247,7 +250,13 @@ def test_a_value_that_cannot_be_saved_is_not_acknowledged() -> None:
         assert service.statistics()["saves_failed_count"] == 1
         await service.stop()
 
-    run(main)
+    with caplog.at_level(logging.INFO, "WakelogAudit"):
+        run(main)
+    lines = [msgspec.convert(each.msg, dict[str, Any]) for each in caplog.records]
+    audited = [each for each in lines if each["event"] == "PUT_KV_CONFIG"]
+    assert [each["result"] for each in audited] == ["SUCCESS", "SYSTEM_ERROR", "SUCCESS"]
+    assert audited[1]["remark"].startswith("not saved: ")
+    assert (audited[0]["namespace"], audited[0]["key"]) == ("n", "k")
 
 
 def test_a_oneway_change_is_saved_without_an_answer() -> None:

@@ -12,7 +12,15 @@ from tests.broker.fake_store import FakeStore
 from wakelog.broker.access.control import AccessControl
 from wakelog.broker.broker import Broker
 from wakelog.broker.config_file import BrokerSettings, read_broker_conf
-from wakelog.broker.decision import AwaitFlush, HoldPull, Instruction, Outcome, Push
+from wakelog.broker.decision import (
+    Appender,
+    AwaitFlush,
+    HoldPull,
+    Instruction,
+    Outcome,
+    Push,
+    WriteLine,
+)
 from wakelog.broker.effects import InPool, Registered, Saved, Work
 from wakelog.broker.schedule import DueMessage
 from wakelog.network.driver import NOW
@@ -99,6 +107,7 @@ class Harness:
         self.channel = FakeChannel(1)
         self._opaques = count(1)
         self.saved: list[str] = []
+        self.audited: list[WriteLine] = []
         self.leaves_saves = False
         self.save_failure = ""
 
@@ -185,8 +194,12 @@ class Harness:
         return outcome
 
     def instructions(self) -> list[Instruction]:
-        """Take the instructions, as a shell does."""
-        return self.broker.take_instructions()
+        """Take the instructions, as a shell does; lines of the audit log are kept in `audited`."""
+        taken = self.broker.take_instructions()
+        self.audited += [
+            x for x in taken if isinstance(x, WriteLine) and x.appender is Appender.AUDIT
+        ]
+        return [each for each in taken if each not in self.audited]
 
     def pushed(self, code: int) -> list[int]:
         """Take the instructions and return the connections that were pushed a request."""

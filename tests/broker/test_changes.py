@@ -15,6 +15,7 @@ from wakelog.broker.changes import Changes, restore
 from wakelog.broker.decision import (
     AwaitFlush,
     Instruction,
+    Lane,
     Persist,
     RegisterBroker,
 )
@@ -147,6 +148,22 @@ def test_on_a_full_disk_it_is_an_error_with_the_reason_and_nothing_has_changed(c
         was_refused |= kept.were_asked_for
         kept.validate()
     assert was_refused or code not in CHANGE
+
+
+def test_what_an_administrator_changes_is_a_line_of_the_audit_log(code: int) -> None:
+    for request in requests_of(code):
+        kept = Kept()
+        kept.audited.clear()
+        before = kept.tables()
+        response = kept.answer(request)
+        kept.instructions()
+        row = PROCESSORS[code]
+        assert len(kept.audited) == row.is_audited, kept.audited
+        assert row.is_audited or row.lane != Lane.ADMIN or kept.tables() == before
+        for line in kept.audited:
+            assert line.event == Code(code).name and line.values["code"] == code
+            is_done = response is not None and response.code == ResponseCode.SUCCESS
+            assert (line.values["result"] == "SUCCESS") == is_done
 
 
 def test_of_two_topics_made_in_one_turn_both_wait_for_the_file() -> None:

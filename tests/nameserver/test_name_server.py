@@ -3,7 +3,7 @@
 import pytest
 
 from tests.nameserver.harness import NOW_MS, Announced, Harness, topic
-from wakelog.nameserver.decision import Persist
+from wakelog.nameserver.decision import Audited, Persist
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import make_request
 from wakelog.protocol.frame import FRAME_BYTES_MAX
@@ -26,8 +26,9 @@ def test_a_oneway_registration_counts(harness: Harness) -> None:
 
 def test_instructions_are_taken_once(harness: Harness) -> None:
     harness.ask(RequestCode.PUT_KV_CONFIG, b"", **PUT)
-    [persist] = harness.core.take_instructions()
+    [persist, audited] = harness.core.take_instructions()
     assert isinstance(persist, Persist) and persist.name == "kvConfig"
+    assert isinstance(audited, Audited)
     assert harness.core.take_instructions() == []
 
 

@@ -3,8 +3,11 @@
 import json
 import logging
 import re
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,8 +16,10 @@ from wakelog.telemetry.logs import (
     MEBIBYTE,
     LineBudget,
     Log,
+    LogFile,
     LogFormat,
     News,
+    QueuedLogFile,
     configure_logs,
     logger,
     unconfigure_logs,
@@ -43,6 +48,7 @@ APPENDERS = {
     Log.FILTER: ("RocketmqFilter", "filter.log"),
     Log.TRANSACTION: ("RocketmqTransaction", "transaction.log"),
     Log.NAME_SERVER: ("RocketmqNamesrv", "namesrv.log"),
+    Log.AUDIT: ("WakelogAudit", "audit.log"),
 }
 
 
@@ -52,6 +58,7 @@ def test_every_appender_writes_its_own_file(tmp_path: Path) -> None:
     for log, (name, _) in APPENDERS.items():
         assert log.value.logger_name == name
         logger(log).info("an event", log=log.name)
+    unconfigure_logs()
     for log, (name, file_name) in APPENDERS.items():
         (line,) = lines(tmp_path / file_name)
         assert f"logger={name}" in line
@@ -59,13 +66,13 @@ def test_every_appender_writes_its_own_file(tmp_path: Path) -> None:
 
 
 def test_a_text_line_has_time_actor_and_event(tmp_path: Path) -> None:
-    configure_logs(tmp_path, actor="broker", epoch=3)
+    configure_logs(tmp_path, actor="broker", epoch=3, broker="broker-a")
     logger(Log.STORE).warning("segment made", path="/store/a b", size_bytes=7)
     (line,) = lines(tmp_path / "store.log")
     timestamp, rest = line.split(" ", 1)
     assert timestamp.startswith("timestamp=2")
     assert rest == (
-        "level=warning actor=broker epoch=3 logger=RocketmqStore "
+        "level=warning actor=broker broker=broker-a epoch=3 logger=RocketmqStore "
         'event="segment made" path="/store/a b" size_bytes=7'
     )
 
@@ -75,6 +82,8 @@ def test_a_json_line_is_one_object(tmp_path: Path) -> None:
     logger(Log.STORE).error("bad\nrecord", offset=2**40, kind=ValueError)
     (line,) = lines(tmp_path / "store.log")
     found = json.loads(line)
+    origin = {"timestamp", "level", "actor", "broker", "epoch", "logger", "event"}
+    assert found.keys() == {*origin, "offset", "kind"}
     assert (found["event"], found["offset"], found["epoch"]) == ("bad\nrecord", 2**40, 3)
     assert found["kind"] == "<class 'ValueError'>"
 
@@ -157,7 +166,7 @@ def test_lines_of_stdlib_loggers_have_the_same_form(tmp_path: Path) -> None:
     configure_logs(tmp_path, actor="broker", epoch=4)
     logging.getLogger("RocketmqBroker").warning("from %s", "elsewhere")
     (line,) = lines(tmp_path / "broker.log")
-    assert "actor=broker epoch=4" in line
+    assert "actor=broker broker= epoch=4" in line
     assert 'event="from elsewhere"' in line
 
 
@@ -227,3 +236,60 @@ def test_the_page_says_of_which_files_nothing_is_written() -> None:
         is_unused = f"Log.{log.name}" not in source
         [row] = [x for x in page.splitlines() if x.startswith(f"| `{log.value.file_stem}.log` ")]
         assert ("nothing yet" in row) == is_unused, row
+
+
+class HungFile:
+    """A file whose writes wait until a test lets them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.goes_on = threading.Event()
+        self.written: list[Any] = []
+        monkeypatch.setattr(LogFile, "emit", self._emit)
+
+    def _emit(self, record: logging.LogRecord) -> None:
+        assert self.goes_on.wait(10)
+        self.written.append(record)
+
+
+def test_an_audit_log_is_written_by_a_thread_and_counts_what_it_loses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "QUEUED_LINES_MAX", 2)
+    file = HungFile(monkeypatch)
+    configure_logs(tmp_path, actor="broker", epoch=1, level=logging.ERROR)
+    for number in range(9):  # one is being written, two wait
+        logger(Log.AUDIT).info("UPDATE_AND_CREATE_TOPIC", number=number)
+    assert file.written == []
+    file.goes_on.set()
+    [handler] = logging.getLogger("WakelogAudit").handlers
+    assert isinstance(handler, QueuedLogFile)
+    while handler._queue.qsize():
+        time.sleep(0.001)
+    logger(Log.AUDIT).info("DELETE_TOPIC_IN_BROKER")
+    unconfigure_logs()
+    lost = file.written[-1].msg.get("lost_count", 0)
+    assert len(file.written) - 1 + lost == 9 and lost >= 6
+
+
+def test_the_end_of_a_process_waits_not_long_for_an_audit_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "CLOSE_SECONDS_MAX", 0.01)
+    file = HungFile(monkeypatch)
+    configure_logs(tmp_path, actor="broker", epoch=1)
+    logger(Log.AUDIT).info("CLEAN_UNUSED_TOPIC")
+    unconfigure_logs()
+    assert file.written == []
+    file.goes_on.set()
+
+
+def test_lines_that_were_lost_are_said(tmp_path: Path) -> None:
+    configure_logs(tmp_path, actor="broker", epoch=1, log_format=LogFormat.JSON)
+    [handler] = logging.getLogger("WakelogAudit").handlers
+    assert isinstance(handler, QueuedLogFile)
+    handler._lost_count = 3
+    for event in ("first", "second"):
+        logger(Log.AUDIT).info(event)
+    unconfigure_logs()
+    first, second = map(json.loads, lines(tmp_path / "audit.log"))
+    assert first["lost_count"] == 3 and "lost_count" not in second

@@ -16,6 +16,7 @@ Source: org.apache.rocketmq.namesrv.NamesrvController, NamesrvStartup (4.9.3).
 """
 
 import asyncio
+import logging
 import os
 import time
 from collections.abc import Callable, Coroutine, Generator
@@ -49,6 +50,7 @@ from wakelog.broker.lane_table import (
 from wakelog.broker.trouble import notice_text
 from wakelog.nameserver.config import NameServerConfig, path_of_file, path_of_lock
 from wakelog.nameserver.decision import (
+    Audited,
     BrokerJoined,
     BrokerLeft,
     CloseChannel,
@@ -78,7 +80,11 @@ from wakelog.storage.file_system import FileSystem, process_descriptors_max
 from wakelog.storage.live_settings import TABLE
 from wakelog.telemetry.logs import LineBudget, Log, logger
 
-EVENTS = {BrokerJoined: "broker registered", ConfigurationChanged: "configuration changed"}
+EVENTS = {
+    BrokerJoined: (logging.INFO, "broker registered"),
+    ConfigurationChanged: (logging.INFO, "configuration changed"),
+    BrokerLeft: (logging.WARNING, "broker left"),
+}
 
 
 async def start_name_server(
@@ -196,25 +202,42 @@ class NameServerService:
         response = self.name_server.process(request, channel, now_ms)
         if isinstance(response, Generator):
             return self._carry_out(response)
-        save = self._follow_instructions()
-        return response if save is None else self._keep(request, save, response)
+        save, audited = self._follow_instructions()
+        if save is not None:
+            return self._keep(request, save, audited, response)
+        self._write_audit(audited, response)
+        return response
 
     def _carry_out(self, work: Work) -> Work:
         """Pass on the work of the core, and do what it has instructed."""
+        response = None
         try:
-            return (yield from work)
+            response = yield from work
+            return response
         finally:
-            self._follow_instructions()
+            _, audited = self._follow_instructions()
+            self._write_audit(audited, response)
 
     def _keep(
-        self, request: RemotingCommand, save: Persist, response: RemotingCommand | None
+        self,
+        request: RemotingCommand,
+        save: Persist,
+        audited: Audited | None,
+        response: RemotingCommand | None,
     ) -> Work:
         """Let an answer leave once the table that was changed is durable."""
         why_not = yield Saved(save.name, save.undo)
         if why_not and not request.is_oneway:
             # 4.9.3 logs the failure and answers success.
-            return answer(request, ResponseCode.SYSTEM_ERROR, f"not saved: {why_not}")
+            response = answer(request, ResponseCode.SYSTEM_ERROR, f"not saved: {why_not}")
+        self._write_audit(audited, response)
         return response
+
+    def _write_audit(self, audited: Audited | None, response: RemotingCommand | None) -> None:
+        if audited is not None:
+            event, values, is_failed = audited.line(response)
+            if not is_failed or self._line_budget.allows(time.monotonic()):
+                logger(Log.AUDIT).info(event, **values)
 
     def end_of_turn(self) -> None:
         """Do nothing: each answer waits for its own save."""
@@ -225,28 +248,28 @@ class NameServerService:
         self._follow_instructions()
         return has_more
 
-    def _follow_instructions(self) -> Persist | None:
-        """Do what the core instructs; return which table must be saved."""
-        to_save = None
+    def _follow_instructions(self) -> tuple[Persist | None, Audited | None]:
+        """Do what the core instructs; return what must be saved, and audited when that is done."""
+        to_save = audited = None
         for instruction in self.name_server.take_instructions():
             match instruction:
                 case Persist():
                     to_save = instruction
+                case Audited():
+                    audited = instruction
                 case CloseChannel(channel_id):
                     self._server.close_channel(channel_id)
                 case ForgetTopics():
                     if not self._is_forgetting:
                         self._is_forgetting = True
                         asyncio.get_running_loop().call_soon(self._forget_some)
-                case BrokerJoined() | ConfigurationChanged():
-                    event = EVENTS[type(instruction)]
-                    self._log.info(event, **msgspec.to_builtins(instruction))
-                case BrokerLeft():
-                    self._log.warning("broker left", **msgspec.to_builtins(instruction))
+                case BrokerJoined() | ConfigurationChanged() | BrokerLeft():
+                    level, event = EVENTS[type(instruction)]
+                    self._log.log(level, event, **msgspec.to_builtins(instruction))
                 case Refused():
                     if self._line_budget.allows(time.monotonic()):
                         self._log.warning("not allowed", **msgspec.to_builtins(instruction))
-        return to_save
+        return to_save, audited
 
     def _forget_some(self) -> None:
         """Forget topics of brokers that have left, as long as other long work may take."""

@@ -27,6 +27,7 @@ from wakelog.broker.access.control import AccessControl, AccessRefused
 from wakelog.broker.changes import Changes
 from wakelog.broker.config_file import BrokerSettings
 from wakelog.broker.decision import (
+    Appender,
     AwaitFlush,
     CloseChannel,
     Continue,
@@ -36,6 +37,7 @@ from wakelog.broker.decision import (
     Outcome,
     Persist,
     Push,
+    WriteLine,
 )
 from wakelog.broker.effects import Dispatched, Registered, Saved, Work, rest_of
 from wakelog.broker.error_response import LimitReached, error_response
@@ -52,6 +54,7 @@ from wakelog.broker.store_stats import RuntimeMeasures
 from wakelog.broker.subscription_groups import SubscriptionGroups
 from wakelog.broker.topics import Topics
 from wakelog.broker.transaction_check import CheckBatch, CheckRequest, Decision
+from wakelog.network.audit_line import AuditLine, audit_line
 from wakelog.network.driver import NOW
 from wakelog.network.handler import Channel
 from wakelog.network.request import ADMINISTRATION, BodyTooLarge, Processor, Request
@@ -161,7 +164,7 @@ class Broker:
         self._request_counts[command.code] += 1
         instructions = self.state.instructions
         begin = len(instructions)
-        failed = False
+        failed, header = False, None
         outcome: Outcome | Work
         try:
             if command.missing_body_bytes:
@@ -180,8 +183,12 @@ class Broker:
         except (ProtocolError, StoreError) as error:
             outcome, failed = self._refuse(command, error), True
         if len(instructions) != begin or outcome.__class__ is GeneratorType:
-            return self._finish(command, outcome, begin, failed=failed)
-        return outcome if not command.flag & ONEWAY_FLAG else self._unanswered(outcome)
+            outcome = self._finish(command, outcome, begin, failed=failed)
+        elif command.flag & ONEWAY_FLAG:
+            outcome = self._unanswered(outcome)
+        if processor.is_audited:
+            return self._audited(partial(audit_line, command, header, channel, processor), outcome)
+        return outcome
 
     def process_run(
         self, run: SendRun, channel: Channel, now_ms: int
@@ -209,6 +216,29 @@ class Broker:
         elif changes.were_asked_for or (changes and _is_awaited(command, outcome)):
             return self._keep(command, outcome, changes)
         return self._unanswered(outcome) if command.is_oneway else outcome
+
+    def _audited(
+        self, line: Callable[[RemotingCommand | None], AuditLine], outcome: Outcome | Work
+    ) -> Outcome | Work:
+        """Have the audit log say what becomes of a request."""
+        if isinstance(outcome, Generator):
+            return self._audited_at_its_end(line, outcome)
+        response = outcome.response if isinstance(outcome, AwaitFlush) else outcome
+        event, values, is_failed = line(response if isinstance(response, RemotingCommand) else None)
+        self.state.instructions.append(
+            WriteLine(Appender.AUDIT, event, values, is_kept=not is_failed)
+        )
+        return outcome
+
+    def _audited_at_its_end(
+        self, line: Callable[[RemotingCommand | None], AuditLine], work: Work
+    ) -> Work:
+        outcome: Outcome = None
+        try:
+            outcome = yield from work
+        finally:
+            self._audited(line, outcome)
+        return outcome
 
     def body_bytes_max(self, code: int) -> int:
         """Return how long the body of a request may be; a longer one need not be read."""

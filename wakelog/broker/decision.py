@@ -185,14 +185,19 @@ class Appender(StrEnum):
     TRANSACTION = "TRANSACTION"
     PROTECTION = "PROTECTION"
     BROKER = "BROKER"
+    AUDIT = "AUDIT"
 
 
 class WriteLine(msgspec.Struct, frozen=True):
-    """Write a line to a log. The shell may drop lines above a rate limit."""
+    """Write a line to a log. The shell may drop lines above a rate limit.
+
+    is_kept: never drop it.
+    """
 
     appender: Appender
     event: str
     values: dict[str, Any]
+    is_kept: bool = False
 
 
 Instruction: TypeAlias = (

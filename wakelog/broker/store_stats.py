@@ -56,6 +56,7 @@ class RuntimeMeasures(msgspec.Struct, frozen=True):
     troubles: why services do not do their work, by service.
     notices: what was lost when the broker started, by file.
     actors: by service. store: None without a store that was recovered.
+    disk_full: no message is taken for want of space. log_failure: why the log takes none, or "".
     late_sync_ms: for how long a sync has been overdue.
     """
 
@@ -68,6 +69,8 @@ class RuntimeMeasures(msgspec.Struct, frozen=True):
     notices: dict[str, Trouble] = {}
     actors: dict[str, ActorHealth] = {}
     store: StoreHealth | None = None
+    disk_full: bool = False
+    log_failure: str = ""
     late_sync_ms: int = 0
 
     def waiting(self, lane: str) -> int:

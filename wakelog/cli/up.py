@@ -84,7 +84,8 @@ def run_up(options: UpOptions, signals: StopSignals, make: DeploymentFactory | N
 
 def _run(plan: Plan, signals: StopSignals, make: DeploymentFactory | None) -> int:
     plan = preflight(plan, FileSystem())
-    open_logs(plan, FILES_OF_BROKER if plan.is_local else ACTOR, wall_ms())
+    actor = FILES_OF_BROKER if plan.is_local else ACTOR
+    open_logs(plan, actor, wall_ms(), plan.brokers[0].name if len(plan.brokers) == 1 else "")
     deployment = (make or make_deployment)(plan)
     up = Up(plan, deployment, make_screen(sys.stdout), signals)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

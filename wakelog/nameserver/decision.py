@@ -12,6 +12,9 @@ from typing import TypeAlias
 
 import msgspec
 
+from wakelog.network.audit_line import AuditLine
+from wakelog.protocol.command import RemotingCommand
+
 
 class Persist(msgspec.Struct, frozen=True):
     """Write a snapshot of ``NameServer.tables[name]`` to the file of that name: kvConfig.
@@ -86,6 +89,12 @@ class Refused(msgspec.Struct, frozen=True):
     cause: str
 
 
+class Audited(msgspec.Struct, frozen=True):
+    """Write a line to the audit log, once the response is known that leaves; None for none."""
+
+    line: Callable[[RemotingCommand | None], AuditLine]
+
+
 class ForgetTopics(msgspec.Struct, frozen=True):
     """A broker with many topics has left: call ``forget_some`` until nothing is left."""
 
@@ -100,4 +109,5 @@ Instruction: TypeAlias = (
     | BrokerLeft
     | ForgetTopics
     | Refused
+    | Audited
 )

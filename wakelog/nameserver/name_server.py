@@ -9,13 +9,15 @@ Source: org.apache.rocketmq.namesrv.NamesrvController (4.9.3).
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeAlias
 
 from wakelog.nameserver.config import NameServerSettings, live_settings
-from wakelog.nameserver.decision import CloseChannel, Instruction, Refused
+from wakelog.nameserver.decision import Audited, CloseChannel, Instruction, Refused
 from wakelog.nameserver.kv_config import FILE_NAME, KvConfig
 from wakelog.nameserver.processors import PROCESSORS, State, unsupported
 from wakelog.nameserver.route_table import RouteTable
+from wakelog.network.audit_line import audit_line
 from wakelog.network.driver import Work
 from wakelog.network.handler import Channel
 from wakelog.network.request import ADMINISTRATION, BodyTooLarge, Request
@@ -74,8 +76,9 @@ class NameServer:
         self, command: RemotingCommand, channel: Channel, now_ms: int
     ) -> RemotingCommand | Work | None:
         """Handle one request; return its response, None if it is one-way, or the work for it."""
-        processor = PROCESSORS.get(command.code)
+        processor, header = PROCESSORS.get(command.code), None
         self._request_counts[UNKNOWN_CODE if processor is None else command.code] += 1
+        response: RemotingCommand | Work
         try:
             if processor is None:
                 response = unsupported(self._state, command)
@@ -87,23 +90,28 @@ class NameServer:
                     self._check(command, channel, now_ms)
                 if len(command.body) > processor.unchecked_bytes_max:
                     processor.body.check(command.body)
-                header = None
                 if processor.header is not None:
                     header = read_header(processor.header, command.ext_fields)
                 request = Request(command, header, channel, now_ms)
                 response = processor.handle(self._state, request)
-                if not isinstance(response, RemotingCommand):
-                    return self._carry_out(command, response)
         except (RemoteProtocolError, IllegalConfiguration) as error:
             response = _refusal(command, error)
+        audited = []
+        if processor is not None and processor.is_audited:
+            audited.append(Audited(partial(audit_line, command, header, channel, processor)))
+        if not isinstance(response, RemotingCommand):
+            return self._carry_out(command, response, audited)
+        self._instructions += audited
         return None if command.is_oneway else response
 
-    def _carry_out(self, command: RemotingCommand, work: Work) -> Work:
+    def _carry_out(self, command: RemotingCommand, work: Work, at_end: list[Audited]) -> Work:
         """Do the work of a request, and answer what it raises."""
         try:
             response = yield from work
         except (RemoteProtocolError, IllegalConfiguration) as error:
             response = _refusal(command, error)
+        finally:
+            self._instructions += at_end
         return None if command.is_oneway else response
 
     def body_bytes_max(self, code: int) -> int:

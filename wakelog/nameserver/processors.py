@@ -60,7 +60,12 @@ from wakelog.storage.live_settings import (
     not_saved,
     waiting_field,
 )
-from wakelog.storage.settings_text import decode_settings, parse_properties, settings_text
+from wakelog.storage.settings_text import (
+    decode_settings,
+    parse_properties,
+    settings_named_in,
+    settings_text,
+)
 
 NAMES_PER_STEP: Final = 512
 """Some 0.3 ms to encode them."""
@@ -308,11 +313,21 @@ _FOR_ADMINISTRATORS: Final[dict[Code, Callable[..., Answer]]] = {
 }
 """What changes where clients go; brokers are administrators, too."""
 
+_OF_BROKERS: Final = {Code.REGISTER_BROKER, Code.UNREGISTER_BROKER, Code.QUERY_DATA_VERSION}
+"""What brokers ask all the time; the audit log has none of it."""
+
 _BODIES: Final = {Code.REGISTER_BROKER: REGISTRATION}
 """The limits of bodies; of all others they are those of administration."""
 
 PROCESSORS: Final[dict[int, Processor]] = {
-    int(code): processor(handle, "default", rule, body=_BODIES.get(code, ADMINISTRATION))
+    int(code): processor(
+        handle,
+        "default",
+        rule,
+        body=_BODIES.get(code, ADMINISTRATION),
+        is_audited=False if code in _OF_BROKERS else None,
+        names_in=settings_named_in if code is Code.UPDATE_NAMESRV_CONFIG else None,
+    )
     for rule, rows in ((ANYONE, _FOR_ANYONE), (ADMINISTERS, _FOR_ADMINISTRATORS))
     for code, handle in rows.items()
 }

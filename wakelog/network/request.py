@@ -147,6 +147,8 @@ class Processor(NamedTuple):
         is done though the connection is closed.
     is_administration: whether one of the rules asks for an administrator.
     body: the limits of its body. A body of `unchecked_bytes_max` is within all of them.
+    is_audited: whether a line of the audit log says that it was asked for, and how it ended.
+    names_in: what its body names, for that line; None if its header names all.
     """
 
     handle: Callable[..., Any]
@@ -158,6 +160,8 @@ class Processor(NamedTuple):
     body: BodyLimits = ADMINISTRATION
     unchecked_bytes_max: int = ADMINISTRATION.unchecked_bytes_max
     is_in_order: bool = False
+    is_audited: bool = False
+    names_in: Callable[[bytes], dict[str, str]] | None = None
 
 
 def processor(
@@ -168,11 +172,14 @@ def processor(
     header: type[Header] | None = None,
     reads_queues: bool = False,
     is_in_order: bool = False,
+    is_audited: bool | None = None,
+    names_in: Callable[[bytes], dict[str, str]] | None = None,
 ) -> Processor:
     """Make a row.
 
     access: at least one rule, or the request is administration.
     body: the limits of its body. Each row names them: what a handler reads is never dropped.
+    is_audited: None if it follows from the rules: administration changes something.
     header: for a handler of several types; else the one that the handler is annotated with, as in
         ``request: Request[PullMessageRequestHeader]``.
     """
@@ -190,4 +197,6 @@ def processor(
         body,
         body.unchecked_bytes_max,
         is_in_order,
+        administers if is_audited is None else is_audited,
+        names_in,
     )

@@ -90,6 +90,11 @@ def parse_properties(
         raise IllegalConfiguration(name, what, f"Java properties: {error}") from None
 
 
+def settings_named_in(body: bytes) -> dict[str, str]:
+    """Return the keys in the body of a request, for the audit log. Raises: RemoteProtocolError."""
+    return {"keys": ", ".join(sorted(parse_properties(decode_settings(body))))}
+
+
 def is_live(annotation: Any) -> bool:
     """Whether a field is marked as one that changes at once."""
     return _LIVE in getattr(annotation, "__metadata__", ())

@@ -19,7 +19,9 @@ Source: distribution/conf/logback_broker.xml, org.apache.rocketmq.common.constan
 import contextlib
 import logging
 import logging.handlers
+import queue
 import sys
+import threading
 from collections.abc import MutableMapping
 from enum import Enum, StrEnum
 from pathlib import Path
@@ -30,21 +32,31 @@ import structlog
 
 MEBIBYTE = 1024 * 1024
 
+QUEUED_LINES_MAX = 10_000
+"""Lines that wait for the thread of an audit log: an administrator who makes so many topics."""
+
+CLOSE_SECONDS_MAX = 2.0
+"""How long the end of a process waits for the last lines of an audit log."""
+
 Event = MutableMapping[str, Any]
 """A line on its way through structlog's processors."""
 
 
 class Appender(msgspec.Struct, frozen=True):
-    """One log file of 4.9.3: its logger's name, the file's stem, and when it rotates."""
+    """One log file: its logger's name, the file's stem, and when it rotates.
+
+    is_audit: it is written at every level, and by a thread of its own.
+    """
 
     logger_name: str
     file_stem: str
     file_bytes_max: int
     files_max: int
+    is_audit: bool = False
 
 
 class Log(Enum):
-    """The loggers, by what they are for."""
+    """The loggers, by what they are for. All but the last are 4.9.3's."""
 
     BROKER = Appender("RocketmqBroker", "broker", 128 * MEBIBYTE, 20)
     STORE = Appender("RocketmqStore", "store", 128 * MEBIBYTE, 10)
@@ -56,6 +68,7 @@ class Log(Enum):
     FILTER = Appender("RocketmqFilter", "filter", 100 * MEBIBYTE, 10)
     TRANSACTION = Appender("RocketmqTransaction", "transaction", 100 * MEBIBYTE, 10)
     NAME_SERVER = Appender("RocketmqNamesrv", "namesrv", 100 * MEBIBYTE, 5)
+    AUDIT = Appender("WakelogAudit", "audit", 10 * MEBIBYTE, 20, is_audit=True)
 
 
 class LogLevel(StrEnum):
@@ -105,20 +118,23 @@ def configure_logs(
     *,
     actor: str,
     epoch: int,
+    broker: str = "",
     log_format: LogFormat = LogFormat.TEXT,
     level: int = logging.INFO,
 ) -> None:
     """Give every logger its rotated file in ``directory``; a second call replaces the first.
 
+    broker: for which this process works, "" for several or none.
     Files appear with their first line, so that an actor leaves none it has nothing to say in.
     """
     directory.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
-    formatter = _formatter(log_format, actor, epoch)
+    formatter = _formatter(log_format, actor, broker, epoch)
     for log in Log:
         appender = log.value
         target = logging.getLogger(appender.logger_name)
         close_handlers(target)
-        handler = LogFile(
+        kind = QueuedLogFile if appender.is_audit else LogFile
+        handler = kind(
             directory / file_name(appender, actor),
             maxBytes=appender.file_bytes_max,
             backupCount=appender.files_max,
@@ -127,7 +143,7 @@ def configure_logs(
         )
         handler.setFormatter(formatter)
         target.addHandler(handler)
-        target.setLevel(level)
+        target.setLevel(logging.INFO if appender.is_audit else level)
         target.propagate = False
 
 
@@ -154,11 +170,12 @@ def file_name(appender: Appender, actor: str) -> str:
     return f"{appender.file_stem}-{actor}.log"
 
 
-def _formatter(log_format: LogFormat, actor: str, epoch: int) -> logging.Formatter:
+def _formatter(log_format: LogFormat, actor: str, broker: str, epoch: int) -> logging.Formatter:
     """Return the formatter of every handler of this process."""
 
     def add_origin(_logger: Any, _method: str, event: Event) -> Event:
         event.update(actor=actor, epoch=epoch)
+        event.setdefault("broker", broker)  # the Supervisor's lines are about one of several
         return event
 
     rendering: list[structlog.typing.Processor]
@@ -168,7 +185,7 @@ def _formatter(log_format: LogFormat, actor: str, epoch: int) -> logging.Formatt
             lambda _logger, _method, event: msgspec.json.encode(event, enc_hook=str).decode()
         ]
     else:
-        order = ["timestamp", "level", "actor", "epoch", "logger", "event"]
+        order = ["timestamp", "level", "actor", "broker", "epoch", "logger", "event"]
         rendering = [_escape, structlog.processors.LogfmtRenderer(key_order=order)]
     return structlog.stdlib.ProcessorFormatter(
         processors=[
@@ -280,3 +297,41 @@ class LogFile(logging.handlers.RotatingFileHandler):
                 f"wakelog: the log {self.baseFilename} cannot be written: {refusal}. "
                 "Free some space, or change its permissions; it goes on by itself.\n"
             )
+
+
+class QueuedLogFile(LogFile):
+    """A file that a thread writes, so that a disk that hangs holds up no request.
+
+    More than `QUEUED_LINES_MAX` lines that wait are lost; how many is said in the next line.
+    """
+
+    _thread: threading.Thread | None = None
+    _lost_count = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Have a line written."""
+        if self._thread is None:
+            self._queue: queue.Queue[logging.LogRecord | None] = queue.Queue(QUEUED_LINES_MAX)
+            self._thread = threading.Thread(target=self._write, name="audit-log", daemon=True)
+            self._thread.start()
+        if self._lost_count and isinstance(record.msg, dict):
+            record.msg["lost_count"] = self._lost_count
+        try:
+            self._queue.put_nowait(record)
+        except queue.Full:
+            self._lost_count += 1
+        else:
+            self._lost_count = 0
+
+    def close(self) -> None:
+        """Write what waits, unless the disk takes longer than `CLOSE_SECONDS_MAX`."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            with contextlib.suppress(queue.Full):
+                self._queue.put(None, timeout=CLOSE_SECONDS_MAX)
+            thread.join(CLOSE_SECONDS_MAX)
+        super().close()
+
+    def _write(self) -> None:
+        while (record := self._queue.get()) is not None:
+            super().emit(record)

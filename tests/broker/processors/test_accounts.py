@@ -151,3 +151,21 @@ def test_without_access_control_the_remark_says_so() -> None:
     ):
         response = harness.ask(code, fields)
         assert (response.code, response.remark) == (expected, ACCESS_IS_OFF)
+
+
+def test_the_audit_log_says_from_whom_and_what_and_no_secret(guarded: Guarded) -> None:
+    guarded.say(ADMIN, UPDATE, **ACCOUNT)
+    guarded.say(LOW, DELETE, accessKey="new-account")
+    guarded.say(ADMIN, VERSIONS)
+    guarded.instructions()
+    made, refused = guarded.audited
+    assert made.event == "UPDATE_AND_CREATE_ACL_CONFIG" and made.is_kept
+    assert made.values == {
+        "account": ADMIN.access_key,
+        "address": "10.0.0.9:40001",
+        "code": UPDATE,
+        "access_key": "new-account",
+        "result": "SUCCESS",
+    }
+    assert not refused.is_kept and refused.values["account"] == LOW.access_key
+    assert refused.values["result"] == "SYSTEM_ERROR" and refused.values["remark"]

@@ -19,6 +19,7 @@ KEYS = {
     *("commitLogDiskRatio", "commitLogDiskRatio_/store/commitlog", "consumeQueueDiskRatio"),
     *("commitLogMinOffset", "commitLogMaxOffset", "brokerVersionDesc", "brokerVersion"),
     *("wakelogVersion", "wakelog.sends"),
+    *("wakelog.diskFull", "wakelog.lateSyncMs", "wakelog.logFailure"),
     *("msgPutTotalYesterdayMorning", "msgPutTotalTodayMorning", "msgPutTotalTodayNow"),
     *("msgGetTotalYesterdayMorning", "msgGetTotalTodayMorning", "msgGetTotalTodayNow"),
     *("sendThreadPoolQueueSize", "sendThreadPoolQueueCapacity"),

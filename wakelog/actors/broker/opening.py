@@ -81,7 +81,7 @@ def open_store(
 
     def after_lock() -> None:
         if not plan.in_one_process:
-            open_logs(plan, BROKER, wall_ms())
+            open_logs(plan, BROKER, wall_ms(), plan.name)
         end_holders(fs, config.paths.lock, lock_bytes(plan))
         if log_begin and is_log_empty(fs, config):
             files = commit_log_files(fs, config)

@@ -409,5 +409,5 @@ class Requests:
                 self._write_line(instruction)
 
     def _write_line(self, line: WriteLine) -> None:
-        if self._line_budget.allows(time.monotonic()):
+        if line.is_kept or self._line_budget.allows(time.monotonic()):
             logger(Log[line.appender.name]).info(line.event, **line.values)

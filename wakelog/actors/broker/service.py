@@ -390,6 +390,8 @@ class BrokerService:
             notices=self._backup_notices,
             actors=self.services.health,
             store=store_health(self.store.recovery, self._retention.sums),
+            disk_full=self.store.lacks_space,
+            log_failure=self.store.log.failure or "",
             late_sync_ms=self.services.get(FlushClient).late_ms,
         )
 

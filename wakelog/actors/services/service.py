@@ -241,7 +241,7 @@ class ServiceHost(Generic[ServiceT]):
         plan, releases = self.plan, self._releases
         self._epoch = request.epoch
         if not plan.in_one_process:
-            open_logs(plan, self.name, request.epoch)
+            open_logs(plan, self.name, request.epoch, plan.name)
             self._free_memory.begin()
             releases.callback(self._free_memory.end)
         if (lock_byte := lock_bytes(plan).get(self.name)) is not None:

@@ -57,12 +57,13 @@ class NotAttached(Refused):
     """A call came for another Broker, or the service was started again: it will be attached."""
 
 
-def open_logs(plan: LogSettings, actor: str, epoch: int) -> None:
-    """Let this process write its part of the logs."""
+def open_logs(plan: LogSettings, actor: str, epoch: int, broker: str = "") -> None:
+    """Let this process write its part of the logs. broker: for which it works, "" for several."""
     configure_logs(
         Path(plan.log_directory),
         actor=actor,
         epoch=epoch,
+        broker=broker,
         log_format=plan.log_format,
         level=getattr(logging, plan.log_level.name),
     )

@@ -25,7 +25,7 @@ from wakelog.protocol.bodies import (
     SubscriptionGroupConfig,
     encode_body,
 )
-from wakelog.protocol.body_codec import decode_body_in_steps
+from wakelog.protocol.body_codec import decode_body, decode_body_in_steps
 from wakelog.protocol.codes import ResponseCode, language_name
 from wakelog.protocol.headers.clients import (
     ConsumerGroupRequestHeader,
@@ -41,6 +41,11 @@ def update_and_create_group(state: BrokerState, request: Request[None]) -> Work:
     config = yield from decode_body_in_steps(SubscriptionGroupConfig, request.command.body)
     state.groups.update(config, request.now_ms)
     return request.success()
+
+
+def group_named_in(body: bytes) -> dict[str, str]:
+    """Return the group that such a body names, for the audit log. Raises: ProtocolError."""
+    return {"group": decode_body(SubscriptionGroupConfig, body).group_name}
 
 
 def delete_group(

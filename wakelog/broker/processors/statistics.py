@@ -82,7 +82,7 @@ def known_values(state: BrokerState, measures: RuntimeMeasures, now_ms: int) -> 
     return {
         **_store_values(state, now_ms, measures),
         **_broker_values(state, measures),
-        **_health_values(state, measures),
+        **_health_values(measures),
         **state.member_values(),
         **runtime_values(measures.troubles),
         **runtime_values(measures.notices, NOTICE_PREFIX),
@@ -90,11 +90,11 @@ def known_values(state: BrokerState, measures: RuntimeMeasures, now_ms: int) -> 
     }
 
 
-def _health_values(state: BrokerState, measures: RuntimeMeasures) -> dict[str, str]:
+def _health_values(measures: RuntimeMeasures) -> dict[str, str]:
     return {
-        DISK_FULL_VALUE: str(int(state.store.lacks_space)),
+        DISK_FULL_VALUE: str(int(measures.disk_full)),
         LATE_SYNC_VALUE: str(measures.late_sync_ms),
-        LOG_FAILURE_VALUE: state.store.log.failure or "",
+        LOG_FAILURE_VALUE: measures.log_failure,
     }
 
 

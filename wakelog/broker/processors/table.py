@@ -45,6 +45,7 @@ from wakelog.protocol.headers.send import (
     SendReplyRequestHeader,
     SendReplyRequestHeaderV2,
 )
+from wakelog.storage.settings_text import settings_named_in
 
 _V1, _V2 = SendMessageRequestHeader, SendMessageRequestHeaderV2
 
@@ -125,7 +126,11 @@ _ROWS = {
         topics.get_topic_stats_info, Lane.ADMIN, ANYONE, reads_queues=True, body=NOT_READ
     ),
     Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: processor(
-        groups.update_and_create_group, Lane.ADMIN, ADMINISTERS, body=ADMINISTRATION
+        groups.update_and_create_group,
+        Lane.ADMIN,
+        ADMINISTERS,
+        body=ADMINISTRATION,
+        names_in=groups.group_named_in,
     ),
     Code.DELETE_SUBSCRIPTIONGROUP: processor(
         groups.delete_group, Lane.ADMIN, ADMINISTERS, body=NOT_READ
@@ -158,7 +163,11 @@ _ROWS = {
         client_calls.consume_message_directly, Lane.ADMIN, ADMINISTERS, body=NOT_READ
     ),
     Code.UPDATE_BROKER_CONFIG: processor(
-        config.update_broker_config, Lane.ADMIN, ADMINISTERS, body=ADMINISTRATION
+        config.update_broker_config,
+        Lane.ADMIN,
+        ADMINISTERS,
+        body=ADMINISTRATION,
+        names_in=settings_named_in,
     ),
     Code.GET_BROKER_CONFIG: processor(config.get_broker_config, Lane.ADMIN, ANYONE, body=NOT_READ),
     Code.SEARCH_OFFSET_BY_TIMESTAMP: processor(
@@ -181,7 +190,7 @@ _ROWS = {
         accounts.delete_account, Lane.ADMIN, CHANGES_ACCOUNTS, body=NOT_READ
     ),
     Code.GET_BROKER_CLUSTER_ACL_INFO: processor(
-        accounts.get_versions, Lane.ADMIN, ADMINISTERS, body=NOT_READ
+        accounts.get_versions, Lane.ADMIN, ADMINISTERS, body=NOT_READ, is_audited=False
     ),
     Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: processor(
         accounts.update_white_addresses, Lane.ADMIN, CHANGES_ACCOUNTS, body=NOT_READ
@@ -202,7 +211,7 @@ _ROWS = {
         consume_stats.query_consume_time_span, Lane.ADMIN, ANYONE, reads_queues=True, body=NOT_READ
     ),
     Code.QUERY_CORRECTION_OFFSET: processor(
-        consume_stats.query_correction_offset, Lane.ADMIN, ANYONE, body=NOT_READ
+        consume_stats.query_correction_offset, Lane.ADMIN, ANYONE, body=NOT_READ, is_audited=True
     ),
     Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: processor(
         topics.get_system_topics, Lane.ADMIN, ANYONE, body=NOT_READ
