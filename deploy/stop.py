@@ -15,7 +15,7 @@ from wakelog.actors.deploy.group import SUPERVISOR
 from wakelog.actors.ray.options import end_actor, end_places, find_actor
 
 STOP_SECONDS_MAX = 120.0
-"""As long as the Supervisor gives a broker and the name server together."""
+"""As long as the Supervisor gives a broker and the name server together, without a drain."""
 
 GONE_SECONDS_MAX = 30.0
 CHECK_SECONDS = 0.1
@@ -43,7 +43,8 @@ def main() -> int:
     if supervisor is None:
         print("wakelog: nothing runs in this cluster")
         return 0
-    is_clean = bool(ray.get(supervisor.stop.remote(), timeout=STOP_SECONDS_MAX))
+    seconds_max = STOP_SECONDS_MAX + ray.get(supervisor.drain_seconds.remote())
+    is_clean = bool(ray.get(supervisor.stop.remote(), timeout=seconds_max))
     end_actor(supervisor)
     end_places()
     left = wait_gone()

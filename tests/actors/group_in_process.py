@@ -36,7 +36,7 @@ class Group:
         self.access_key, self.home = "", folder
         self.names_own_node = False
         self.settings: Mapping[str, Any] = {}
-        self.ports = {number: free_port(-2, 1) for number in (1, 2)}
+        self.ports = {number: free_port(-2, 1) for number in (1, 2, 3)}
 
     async def start(self, number: int, min_in_sync: int = 1) -> Replica:
         """Start one; it serves as a follower then, or soon as the master."""

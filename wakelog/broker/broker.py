@@ -46,7 +46,7 @@ from wakelog.broker.processors.body_limits import MESSAGE
 from wakelog.broker.processors.config import use_settings
 from wakelog.broker.processors.pull import pull_message
 from wakelog.broker.processors.send_run import store_run
-from wakelog.broker.processors.table import PROCESSORS, unsupported_remark
+from wakelog.broker.processors.table import BRINGS_MESSAGES, PROCESSORS, unsupported_remark
 from wakelog.broker.read_after_write import ReadAfterWriteGate
 from wakelog.broker.schedule import DueMessage
 from wakelog.broker.state import BrokerState
@@ -239,6 +239,16 @@ class Broker:
         finally:
             self._audited(line, outcome)
         return outcome
+
+    @property
+    def sends_count(self) -> int:
+        """How many requests came that bring messages."""
+        return sum(self._request_counts[code] for code in BRINGS_MESSAGES)
+
+    def begin_drain(self, now_ms: int) -> None:
+        """Have the next registration take the write permission of every topic away."""
+        self.state.is_draining = True
+        self.state.topics.next_version(now_ms)
 
     def body_bytes_max(self, code: int) -> int:
         """Return how long the body of a request may be; a longer one need not be read."""

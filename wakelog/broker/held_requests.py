@@ -81,6 +81,15 @@ class HeldRequests:
         """Return how many requests wait."""
         return len(self._held)
 
+    @property
+    def next_id(self) -> int:
+        """The id of the next request that waits."""
+        return self._next_id
+
+    def has_before(self, hold_id: int) -> bool:
+        """Return whether a request waits that came before one."""
+        return any(each < hold_id for each in self._held)
+
     def waits_for(self, topics: Set[str]) -> bool:
         """Return whether a request waits for a message of one of these topics."""
         return not self._by_topic.keys().isdisjoint(topics)

@@ -11,7 +11,8 @@ a version of its own, because a name server ignores a version that it knows. In 
 broker first asks whether the version is known.
 
 A broker that may not be read or written (brokerPermission) registers every topic with that
-permission. Clients then turn to other brokers, and no topic is changed.
+permission, and one that is about to stop (`drain`) without that to write. Clients then turn to
+other brokers, and no topic is changed.
 
 The master of a group with a register says its epoch. Of two masters of a name, a name server of
 wakelog keeps the one of the higher epoch; one of 4.9.3 does not read it.
@@ -44,7 +45,7 @@ from wakelog.protocol.headers.name_server import (
     RegisterBrokerRequestHeader,
 )
 from wakelog.protocol.register_broker import body_checksum, encode_register_broker
-from wakelog.protocol.sys_flag import is_readable, is_writeable
+from wakelog.protocol.sys_flag import PERM_WRITE, is_readable, is_writeable
 
 TOPICS_PER_REQUEST_MAX: Final = 10_000
 """4 MB with names of 127 characters, a quarter of a frame; a name server takes it in 30 ms."""
@@ -191,6 +192,8 @@ def _registered_topics(
 ) -> TopicConfigSerializeWrapper:
     wrapper = state.topics.wrapper(topics)
     permission = state.config.broker_permission
+    if state.is_draining:
+        permission &= ~PERM_WRITE
     if is_readable(permission) and is_writeable(permission):
         return wrapper
     table = {

@@ -110,6 +110,7 @@ class BrokerState:
         self.is_sync_master = role is BrokerRole.SYNC_MASTER
         self.is_sync_flush = flush is FlushDiskType.SYNC_FLUSH
         self.awaits_confirmed = False
+        self.is_draining = False
         self._push_count = 0
 
     def find_group(self, group: str, now_ms: int) -> SubscriptionGroupConfig:

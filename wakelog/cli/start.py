@@ -46,6 +46,9 @@ def broker_options(
         "", "How progress travels between actors.", default="notifications"
     ),
     metrics_port: Number = METRICS_PORT,
+    drain_seconds: int = option(
+        "N", "How long a stop waits for clients to move to other brokers; 0: not.", default=0
+    ),
 ) -> "UpOptions":
     """Return what brokers are to be started, here or as a job (`deploy/start.py`)."""
     from wakelog.actors.deploy.plan import UpOptions
@@ -64,6 +67,7 @@ def broker_options(
         settings=tuple(settings or ()),
         transport=Transport(transport),
         metrics_port=metrics_port,
+        drain_seconds=drain_seconds,
     )
 
 

@@ -48,7 +48,7 @@ DeploymentFactory = Callable[[Plan], Deployment]
 
 STOP_SECONDS_MAX = 90.0
 """More than the sum of a stop's limits: 5 s for open connections, 30 s for reput, 15 s for Ray. The
-rest is for the sync of a segment on a slow disk."""
+rest is for the sync of a segment on a slow disk. What --drain-seconds gives to clients is added."""
 
 FAILURE_SECONDS = 1.0
 """How often the deployment is asked whether it has failed."""
@@ -108,6 +108,7 @@ class Up:
         self._phase = "starting"
         self._step = ""
         self._console: ConsoleBeside | None = None
+        self._stop_seconds_max = STOP_SECONDS_MAX + plan.drain_seconds
 
     async def run(self) -> int:
         """Run until a stop is asked for or something fails; return the exit code."""
@@ -119,7 +120,7 @@ class Up:
             failures.append(self._explain(error))
         self._phase = "stopping"
         stop = asyncio.create_task(self._stop_in_order())
-        await asyncio.wait((stop,), timeout=STOP_SECONDS_MAX)
+        await asyncio.wait((stop,), timeout=self._stop_seconds_max)
         if not stop.done():
             self._end_at_once()
         try:
@@ -245,7 +246,8 @@ class Up:
         self._screen.close()
         _complain(
             Failure(
-                f"not stopped within {STOP_SECONDS_MAX:.0f} s, the last step was: {self._step}",
+                f"not stopped within {self._stop_seconds_max:.0f} s, the last step was: "
+                f"{self._step}",
                 "Everything ends with this process, and the next start recovers the store.",
             )
         )

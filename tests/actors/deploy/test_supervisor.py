@@ -47,6 +47,11 @@ class FakeActor:
     async def register(self) -> None:
         self.log.append(f"register {self.kind}")
 
+    async def drain(self, seconds_max: float) -> None:
+        self.log.append(f"drain {self.kind} {seconds_max}")
+        if self.hangs:
+            await asyncio.Event().wait()
+
     async def stop(self) -> bool:
         self.log.append(f"stop {self.kind}")
         return self.is_clean
@@ -279,6 +284,23 @@ def test_a_scrape_leaves_out_a_busy_actor_and_waits_for_no_longer_than_it_may(
         assert (answered["broker-a"]["reput"], answered["broker-a"]["flush"]) == (0, 1)
         assert answered[""] == {"NameServer": 1}
         await supervisor.stop()
+
+    run(main)
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+def test_brokers_are_drained_before_they_stop_and_not_for_longer(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, hangs: bool
+) -> None:
+    monkeypatch.setattr(module, "STATISTICS_SECONDS_MAX", 0.1 - 1)
+    harness.plan["drain_seconds"] = 1
+
+    async def main() -> None:
+        supervisor = await harness.started()
+        harness.actors["Broker"].hangs = hangs
+        assert await supervisor.drain_seconds() == 1
+        assert await supervisor.stop()
+        assert harness.log[2:] == ["drain Broker 1", "stop Broker", "stop NameServer"]
 
     run(main)
 

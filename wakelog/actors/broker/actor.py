@@ -93,6 +93,11 @@ class BrokerActor(ChannelActor):
         if (service := self._service) is not None:
             service.register()
 
+    async def drain(self, seconds_max: float) -> None:
+        """Return when clients have moved to other brokers, or after `seconds_max`."""
+        if self._hosted is not None:
+            await self._hosted.drain(seconds_max)
+
     async def stop(self) -> bool:
         """Stop in order; return whether the store was left as after a normal exit.
 

@@ -32,6 +32,14 @@ class HostedBroker(NamedTuple):
         """The broker in its present role."""
         return self.first if self.replica is None else self.replica.service
 
+    async def drain(self, seconds_max: float) -> None:
+        """Return when clients have moved, or after `seconds_max`.
+
+        Of replicas another one leads then: `stop` hands over, and clients wait for it.
+        """
+        if self.replica is None:
+            await self.first.drain(seconds_max)
+
     async def stop(self) -> bool:
         """Stop in order and return whether the store was left as after a normal exit."""
         return await (self.first if self.replica is None else self.replica).stop()

@@ -68,14 +68,18 @@ async def master_addresses(config: BrokerConfig, client: RemotingClient) -> list
 async def _registered_address(
     name_server: str, config: BrokerConfig, client: RemotingClient, broker_id: int
 ) -> str | None:
+    known = (await _cluster_info(name_server, client)).broker_addr_table.get(config.broker_name)
+    return None if known is None else known.broker_addrs.get(broker_id)
+
+
+async def _cluster_info(name_server: str, client: RemotingClient) -> ClusterInfo:
+    """Return what a name server knows; nothing of one that does not answer in time."""
     request = make_request(RequestCode.GET_BROKER_CLUSTER_INFO, {}, opaque=0)
     try:
         response = await client.invoke(name_server, request, timeout_ms=TAKEN_NAME_MS_MAX)
-        brokers = decode_body(ClusterInfo, response.body).broker_addr_table
+        return decode_body(ClusterInfo, response.body)
     except (RemotingError, ProtocolError):
-        return None
-    known = brokers.get(config.broker_name)
-    return None if known is None else known.broker_addrs.get(broker_id)
+        return ClusterInfo({}, {})
 
 
 class NameServers:
@@ -126,6 +130,18 @@ class NameServers:
         for server in servers:
             server.after_registration(waiter.count_down)
 
+    async def has_others(self) -> bool:
+        """Return whether a name server knows a master of another name in this cluster."""
+        config = self._state.config
+        asked = (_cluster_info(each.address, self._client) for each in self._servers)
+        for info in await asyncio.gather(*asked):
+            names = info.cluster_addr_table.get(config.broker_cluster_name, set())
+            for name in names - {config.broker_name}:
+                data = info.broker_addr_table.get(name)
+                if data is not None and MASTER_ID in data.broker_addrs:
+                    return True
+        return False
+
     async def unregister(self) -> None:
         """Leave every route; a name server that does not answer notices the closed connection."""
         await asyncio.gather(*(server.unregister() for server in self._servers))
@@ -150,7 +166,7 @@ class _NameServer:
     def __init__(
         self, address: str, state: BrokerState, client: RemotingClient, member: GroupRun | None
     ) -> None:
-        self._address = address
+        self.address = address
         self._member = member
         self._state = state
         self._client = client
@@ -175,16 +191,16 @@ class _NameServer:
         await self.worker.stop()
         request = registration.unregistration(self._state)
         try:
-            await self._client.invoke(self._address, request, timeout_ms=UNREGISTER_MS_MAX)
+            await self._client.invoke(self.address, request, timeout_ms=UNREGISTER_MS_MAX)
         except RemotingError as error:
-            self._log.warning("not unregistered", name_server=self._address, error=str(error))
+            self._log.warning("not unregistered", name_server=self.address, error=str(error))
 
     async def _run(self) -> bool:
         after, self._after = self._after, []
         try:
             if self._member is not None and not self._member.may_register:
                 return False  # what is due stays so
-            due = self._progress.take(self._client.connection_id(self._address))
+            due = self._progress.take(self._client.connection_id(self.address))
             if due is not None:
                 await self._register(due)
         finally:
@@ -197,7 +213,7 @@ class _NameServer:
         self.answers = not reason
         if reason:
             self.failed_count += 1
-            self._log.warning("not registered", name_server=self._address, error=reason)
+            self._log.warning("not registered", name_server=self.address, error=reason)
 
     async def _send(self, due: Due) -> str:
         """Send what is due; return why it was not taken, "" if it was."""
@@ -213,12 +229,12 @@ class _NameServer:
                 question = registration.version_question(self._state)
                 if registration.is_version_known(await self._invoke(question)):
                     requests = []
-                connection_id = self._client.connection_id(self._address)
+                connection_id = self._client.connection_id(self.address)
             for request in requests:
                 response = await self._invoke(request)
                 if response.code != ResponseCode.SUCCESS:
                     return response.remark or f"code {response.code}"
-                over_id = self._client.connection_id(self._address)
+                over_id = self._client.connection_id(self.address)
                 if over_id is None or over_id != (connection_id or over_id):
                     return "the connection was lost"
                 connection_id = over_id
@@ -238,7 +254,7 @@ class _NameServer:
 
     async def _invoke(self, request: RemotingCommand) -> RemotingCommand:
         timeout_ms = self._state.config.register_broker_timeout_mills
-        return await self._client.invoke(self._address, request, timeout_ms=timeout_ms)
+        return await self._client.invoke(self.address, request, timeout_ms=timeout_ms)
 
 
 class _Waiter:

@@ -5,6 +5,7 @@ It decides nothing. Its parts are complete before it begins (`wiring.py`); reque
 
     serve    load the tables; attach the services; have everything dispatched; register; only then
              accept
+    drain    have producers move to other brokers; on wish
     stop     accept no more; leave the route; have everything dispatched; save; close
 
 Source: org.apache.rocketmq.broker.BrokerController.start, shutdown (4.9.3).
@@ -41,6 +42,7 @@ from wakelog.actors.table_files import TableFiles
 from wakelog.actors.transport.clocks import steady_ms, wall_ms
 from wakelog.actors.transport.timer import Timer
 from wakelog.broker.broker import POSITIONS, Broker
+from wakelog.broker.drain import Drain
 from wakelog.broker.health_values import store_values
 from wakelog.broker.processors.statistics import known_values
 from wakelog.broker.queue_progress import measure, select
@@ -64,6 +66,8 @@ GUARD_SECONDS = 1.0
 
 MEASURE_SECONDS_MAX = 0.5
 """How long the ends of queues are read for one scrape; half of what the Supervisor waits."""
+
+DRAIN_POLL_SECONDS = 0.2
 
 REGISTER_SECONDS_MAX = 10.0
 """How long a start waits for the name servers; then it accepts without one."""
@@ -229,6 +233,27 @@ class BrokerService:
         """Take no message from now on, and refuse those that wait for their acknowledgement."""
         self.store.refuse_puts(cause)
         self.progress.refuse_all(cause)
+
+    async def drain(self, seconds_max: float) -> None:
+        """Return when clients have moved to other brokers, or after `seconds_max`; see `Drain`.
+
+        At once if there is no other broker: its producers could only fail earlier.
+        """
+        if not await self._name_servers.has_others():
+            return
+        broker, held = self.broker, self.broker.state.held
+        drain = Drain(steady_ms(), int(seconds_max * 1000), broker.sends_count, held.next_id)
+        broker.begin_drain(wall_ms())
+        await self._name_servers.register(seconds_max=seconds_max)
+        awaited = ""
+        while waits_for := drain.waits_for(
+            steady_ms(), broker.sends_count, has_held=held.has_before(drain.next_hold_id)
+        ):
+            if waits_for != awaited:
+                awaited = waits_for
+                self._log.info("broker drains", waits_for=awaited)
+            await asyncio.sleep(DRAIN_POLL_SECONDS)
+        self._log.info("broker drained", held_count=len(held))
 
     async def stop(self, *, leaves_route: bool = True) -> bool:
         """Stop in order and return whether the store was left as after a normal exit.

@@ -44,6 +44,7 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     is_local: bool = False
     plain_ray: bool = False
     metrics_port: int | None = None
+    drain_seconds: int = 0
     console_port: int | None = None
     console_account: str | None = None
 
@@ -102,6 +103,7 @@ class Plan(LogSettings, frozen=True, kw_only=True):
     metrics_port: where the deployment serves /metrics on `bind_host`, 0 for nowhere. If no option
         asked for it, a taken one does not prevent the start.
     metrics_names: the sets of names that it serves there.
+    drain_seconds: for how long a stop waits for clients to move to other brokers.
     tls: where the TLS settings of all ports are; they hold for the brokers' calls, too.
     console: None for none.
     tls_text: what is said of TLS at the start; "" if nobody has asked for it.
@@ -120,6 +122,7 @@ class Plan(LogSettings, frozen=True, kw_only=True):
     metrics_port_is_default: bool
     metrics_names: tuple[str, ...]
     warnings: tuple[str, ...]
+    drain_seconds: int = 0
     tls: TlsSource = TlsSource()
     tls_text: str = ""
     console: ConsolePlan | None = None

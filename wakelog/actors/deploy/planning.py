@@ -91,6 +91,7 @@ DEFAULT_BROKER_NAME = "broker-a"
 
 CONSOLE_PACKAGES = ("jinja2", "python_multipart", "starlette", "uvicorn")
 
+DRAIN_SECONDS_MAX = 3_600
 BROKERS_MAX = 26  # one for each letter of the alphabet
 PORTS_BETWEEN_BROKERS = 20
 
@@ -212,7 +213,12 @@ class _Planning:
             )
             for name, settings in settings_of.items()
         ]
-        metrics_port = self._options.metrics_port
+        metrics_port, drain_seconds = self._options.metrics_port, self._options.drain_seconds
+        if not 0 <= drain_seconds <= DRAIN_SECONDS_MAX:
+            raise NotPossible(
+                f"--drain-seconds {drain_seconds} is not accepted",
+                f"Give a number from 0 to {DRAIN_SECONDS_MAX}.",
+            )
         return Plan(
             bind_host=bind_host,
             advertised_host=advertised_host,
@@ -236,6 +242,7 @@ class _Planning:
             metrics_port=DEFAULT_METRICS_PORT if metrics_port is None else metrics_port,
             metrics_port_is_default=metrics_port is None,
             metrics_names=read_metrics_names(self._own(METRICS_NAMES, str)),
+            drain_seconds=drain_seconds,
             warnings=tuple(dict.fromkeys(self._warnings)),
             tls=tls,
             tls_text=self._tls_text,

@@ -227,10 +227,18 @@ class SupervisorActor:
 
     # The stop.
 
+    async def drain_seconds(self) -> int:
+        """Return for how long a stop waits for clients to move."""
+        return self._plan.drain_seconds
+
     async def stop(self) -> bool:
         """Stop everything in order; return whether every store was left as after a normal exit."""
         for task in self._tasks:
             task.cancel()
+        if seconds_max := self._plan.drain_seconds:
+            drains = [one.handle.drain.remote(seconds_max) for one in self._brokers]
+            bound = seconds_max + STATISTICS_SECONDS_MAX
+            await asyncio.gather(*(self._result(each, bound) for each in drains))
         await self._metrics.close()
         stops = [one.handle.stop.remote() for one in self._brokers]
         is_clean = await asyncio.gather(*(self._result(one, STOP_SECONDS_MAX) for one in stops))

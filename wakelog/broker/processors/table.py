@@ -233,6 +233,11 @@ PROCESSORS = {int(code): row for code, row in _ROWS.items()}
 """Every request that a broker handles. A lookup by IntEnum keys would be slower."""
 
 IN_ORDER_CODES = frozenset(code for code, row in PROCESSORS.items() if row.is_in_order)
+BRINGS_MESSAGES = frozenset(
+    code
+    for code, row in PROCESSORS.items()
+    if row.lane in (Lane.SEND, Lane.REPLY, Lane.END_TRANSACTION)
+)
 READS_QUEUES = frozenset(code for code, row in PROCESSORS.items() if row.reads_queues)
 
 _NAME_SERVER_CODES = """
