@@ -47,9 +47,13 @@ def replica(number: int, in_sync: set[int], **values: str) -> dict[str, Any]:
         in_sync=frozenset(in_sync),
         replicas={number: ReplicaAddress("10.0.0.5:10911", "10.0.0.5:10912")},
     )
-    told = {REPLICA_VALUE: str(number), LOG_ID_VALUE: "7", **group_values("file:///r", state)}
+    values_of_group = {
+        REPLICA_VALUE: str(number),
+        LOG_ID_VALUE: "7",
+        **group_values("file:///r", state),
+    }
     refuses = "" if number == 1 else "this replica does not lead"
-    return said({**told, REFUSES_SENDS_VALUE: refuses, **values}, broker_id=number - 1)
+    return said({**values_of_group, REFUSES_SENDS_VALUE: refuses, **values}, broker_id=number - 1)
 
 
 def read(of: dict[str, Any], **flags: bool) -> dict[str, Any]:
@@ -72,7 +76,9 @@ def test_a_broker_that_works_is_ready() -> None:
         ({LOG_FAILURE_VALUE: "EIO"}, "log failed", "its log takes no more messages: EIO"),
     ],
 )
-def test_what_stops_sends_is_told_apart(values: dict[str, str], state: str, reason: str) -> None:
+def test_each_cause_that_stops_sends_has_a_state(
+    values: dict[str, str], state: str, reason: str
+) -> None:
     found = read(said(values))
     part = found["brokers"]["broker-a"]
     assert not found["ready"] and found["reasons"][0].startswith(f"broker-a: {reason}")

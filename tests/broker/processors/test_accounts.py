@@ -153,7 +153,7 @@ def test_without_access_control_the_remark_says_so() -> None:
         assert (response.code, response.remark) == (expected, ACCESS_IS_OFF)
 
 
-def test_the_audit_log_says_from_whom_and_what_and_no_secret(guarded: Guarded) -> None:
+def test_the_audit_log_names_accounts_and_no_secret(guarded: Guarded) -> None:
     guarded.say(ADMIN, UPDATE, **ACCOUNT)
     guarded.say(LOW, DELETE, accessKey="new-account")
     guarded.say(ADMIN, VERSIONS)

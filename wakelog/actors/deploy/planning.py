@@ -91,7 +91,7 @@ DEFAULT_BROKER_NAME = "broker-a"
 
 CONSOLE_PACKAGES = ("jinja2", "python_multipart", "starlette", "uvicorn")
 
-DRAIN_SECONDS_MAX = 3_600
+DRAIN_SECONDS_MAX = 3_600  # more than the longest time between two sends that matter
 BROKERS_MAX = 26  # one for each letter of the alphabet
 PORTS_BETWEEN_BROKERS = 20
 
@@ -213,12 +213,7 @@ class _Planning:
             )
             for name, settings in settings_of.items()
         ]
-        metrics_port, drain_seconds = self._options.metrics_port, self._options.drain_seconds
-        if not 0 <= drain_seconds <= DRAIN_SECONDS_MAX:
-            raise NotPossible(
-                f"--drain-seconds {drain_seconds} is not accepted",
-                f"Give a number from 0 to {DRAIN_SECONDS_MAX}.",
-            )
+        metrics_port = self._options.metrics_port
         return Plan(
             bind_host=bind_host,
             advertised_host=advertised_host,
@@ -243,11 +238,21 @@ class _Planning:
             metrics_port_is_default=metrics_port is None,
             metrics_names=read_metrics_names(self._own(METRICS_NAMES, str)),
             drain_seconds=drain_seconds,
+            drain_seconds=self._drain_seconds(),
             warnings=tuple(dict.fromkeys(self._warnings)),
             tls=tls,
             tls_text=self._tls_text,
             console=self._console(first),
         )
+
+    def _drain_seconds(self) -> int:
+        seconds = self._options.drain_seconds
+        if not 0 <= seconds <= DRAIN_SECONDS_MAX:
+            raise NotPossible(
+                f"--drain-seconds {seconds} is not accepted",
+                f"Give a number from 0 to {DRAIN_SECONDS_MAX}.",
+            )
+        return seconds
 
     def _console(self, broker: BrokerConfig) -> ConsolePlan | None:
         """Return the console beside the brokers, or why there is none."""
