@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from wakelog.cli.options import SET, STORE, Number, Text, option, switch
+from wakelog.cli.options import OUTPUT, SET, STORE, Number, OutputForm, Text, option, switch
+from wakelog.cli.program import FAILED
 from wakelog.cli.root import program
 from wakelog.cli.stop_signals import StopSignals
 
@@ -97,6 +98,27 @@ def up(
         console_account=console_account,
     )
     return run_up(options, process.signals, process.make)
+
+
+@program.command("upgrade-check", shared=broker_options)
+def upgrade_check(options: "UpOptions", output: OutputForm = OUTPUT) -> int:
+    """Say whether this version would start over a store, and whether the way back is open.
+
+    Give it the options of `wakelog up`. It writes nothing, and a broker may run meanwhile. It exits
+    with 1 if this version would not start.
+
+    \b
+    wakelog upgrade-check --store DIR --config broker.conf
+    """
+    from wakelog.cli.output import show
+    from wakelog.cli.upgrade_check import PROBLEM, upgrade_rows
+    from wakelog.storage.file_system import FileSystem
+
+    verdict = ""
+    for row in upgrade_rows(options, FileSystem()):
+        verdict = row.verdict
+        show(row, print, as_json=output == "json")
+    return FAILED if verdict == PROBLEM else 0
 
 
 @program.command("nameserver")

@@ -11,7 +11,8 @@ Opening checks again under the lock. These checks report an error before a Ray i
 
 import os
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from posixpath import dirname, join
 
 from wakelog.actors.deploy.plan import Plan
@@ -43,19 +44,25 @@ def check_stores(plan: Plan, fs: FileSystem) -> None:
 
     Raises: PreflightRefused, StoreError.
     """
-    _check_layout(plan, fs)
+    for check in store_checks(plan, fs):
+        check()
+
+
+def store_checks(plan: Plan, fs: FileSystem) -> Iterator[Callable[[], None]]:
+    """Yield the checks one by one. Each raises PreflightRefused, StoreError."""
+    yield partial(_check_layout, plan, fs)
     for broker in plan.brokers:
         paths = broker.settings.store.paths
         for directory in (*paths.written_directories, broker.log_directory):
-            _check_usable(directory)
+            yield partial(_check_usable, directory)
         for path in paths.written_files:
-            _check_writable(path)
-        _check_lock(paths.lock, fs)
-        _check_identity(broker, fs)
-        _check_segment_size(broker, fs)
+            yield partial(_check_writable, path)
+        yield partial(_check_lock, paths.lock, fs)
+        yield partial(_check_identity, broker, fs)
+        yield partial(_check_segment_size, broker, fs)
     if plan.name_server is not None:
-        _check_lock(path_of_lock(plan.name_server.settings.config), fs)
-    _check_space(_needs(plan.brokers, fs), fs)
+        yield partial(_check_lock, path_of_lock(plan.name_server.settings.config), fs)
+    yield lambda: _check_space(_needs(plan.brokers, fs), fs)
 
 
 def forgotten_topics(plan: Plan, fs: FileSystem) -> list[str]:
