@@ -116,7 +116,7 @@ def test_no_line_of_a_list_of_commands_is_cut(
     monkeypatch.setenv("COLUMNS", "80")
     assert run(*words, "--help") == 0
     _, _, commands = capsys.readouterr().out.partition("Commands:\n")
-    assert commands and all(re.match("  [a-z]+ +[A-Z].*[.]$", x) for x in commands.splitlines())
+    assert commands and all(re.match("  [a-z-]+ +[A-Z].*[.]$", x) for x in commands.splitlines())
 
 
 def test_a_short_word_asks_for_help_as_well(capsys: pytest.CaptureFixture[str]) -> None:

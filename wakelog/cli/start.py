@@ -102,7 +102,7 @@ def up(
 
 @program.command("upgrade-check", shared=broker_options)
 def upgrade_check(options: "UpOptions", output: OutputForm = OUTPUT) -> int:
-    """Say whether this version would start over a store, and whether the way back is open.
+    """Say whether this version starts over a store, and about the way back.
 
     Give it the options of `wakelog up`. It writes nothing, and a broker may run meanwhile. It exits
     with 1 if this version would not start.

@@ -16,7 +16,7 @@ from wakelog.actors.deploy.plan import Plan, UpOptions
 from wakelog.actors.deploy.planning import make_plan
 from wakelog.actors.deploy.supervised import RayDeployment, spread_plan
 from wakelog.actors.deploy.up_keys import UP_KEYS, UP_PREFIX
-from wakelog.actors.errors import DeploymentFailed
+from wakelog.actors.errors import DeploymentFailed, NotPossible
 from wakelog.actors.ray.options import ANYWHERE, TARGETS, Placement, actor_name
 from wakelog.actors.services.table import SERVICES
 from wakelog.actors.transport.service_plan import at_address
@@ -127,3 +127,10 @@ def test_a_key_may_be_given_with_its_default(key: str) -> None:
     default = UP_KEYS[key].default
     assert key.startswith(UP_PREFIX)
     assert make_plan(UpOptions(settings=(f"{key}={default}",))) == make_plan(UpOptions())
+
+
+@pytest.mark.parametrize("seconds", [-1, 3_601])
+def test_a_drain_without_a_sensible_end_is_refused(seconds: int) -> None:
+    with pytest.raises(NotPossible, match=f"--drain-seconds {seconds} is not accepted"):
+        make_plan(UpOptions(drain_seconds=seconds))
+    assert make_plan(UpOptions(drain_seconds=3_600)).drain_seconds == 3_600

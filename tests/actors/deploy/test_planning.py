@@ -105,13 +105,6 @@ def test_without_its_packages_there_is_no_console_and_how_to_get_it(
     assert plan(console_port=8090).ports == plan(console_port=0).ports
 
 
-@pytest.mark.parametrize("seconds", [-1, 3_601])
-def test_a_drain_without_a_sensible_end_is_refused(seconds: int) -> None:
-    with pytest.raises(NotPossible, match=f"--drain-seconds {seconds} is not accepted"):
-        make_plan(UpOptions(drain_seconds=seconds))
-    assert make_plan(UpOptions(drain_seconds=3_600)).drain_seconds == 3_600
-
-
 def test_a_broker_conf_is_read_and_flags_beat_it(tmp_path: Path) -> None:
     conf = """
         brokerName = orders

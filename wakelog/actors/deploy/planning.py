@@ -237,7 +237,6 @@ class _Planning:
             metrics_port=DEFAULT_METRICS_PORT if metrics_port is None else metrics_port,
             metrics_port_is_default=metrics_port is None,
             metrics_names=read_metrics_names(self._own(METRICS_NAMES, str)),
-            drain_seconds=drain_seconds,
             drain_seconds=self._drain_seconds(),
             warnings=tuple(dict.fromkeys(self._warnings)),
             tls=tls,
