@@ -102,9 +102,10 @@ def up(
 
 @program.command("upgrade-check", shared=broker_options)
 def upgrade_check(options: "UpOptions", output: OutputForm = OUTPUT) -> int:
-    """Say whether this version starts over a store, and about the way back.
+    """Check a store and its settings before an upgrade.
 
-    Give it the options of `wakelog up`. It writes nothing, and a broker may run meanwhile. It exits
+    It says whether this version would start, and whether the way back is open. Give it the options
+    of `wakelog up`. It writes nothing, and a broker may run meanwhile. It exits
     with 1 if this version would not start.
 
     \b
