@@ -9,6 +9,7 @@ from wakelog.compiled import library
 from wakelog.compiled.build import BuildFailed, build
 from wakelog.compiled.library import choose
 from wakelog.protocol import compiled_run, frame, plain_run, run_responses
+from wakelog.storage.read import reader
 
 
 def build_library() -> None:
@@ -18,7 +19,7 @@ def build_library() -> None:
     choice = choose()
     if choice.is_compiled and not library.CHOICE.is_compiled:
         vars(library)["CHOICE"] = choice
-        compiled_run._library = run_responses._library = choice.library
+        compiled_run._library = run_responses._library = reader._library = choice.library
         frame.read_run = compiled_run.read_run
 
 
@@ -30,8 +31,9 @@ def twins() -> Iterator[str]:
 
 
 def use_twin(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have one twin read frames and write responses."""
+    """Have one twin read frames, write responses and copy records."""
     is_compiled = name == "compiled"
-    reader = compiled_run.read_run if is_compiled else plain_run.read_run
-    monkeypatch.setattr(frame, "read_run", reader)
-    monkeypatch.setattr(run_responses, "_library", library.CHOICE.library if is_compiled else None)
+    read_run = compiled_run.read_run if is_compiled else plain_run.read_run
+    monkeypatch.setattr(frame, "read_run", read_run)
+    for module in (run_responses, reader):
+        monkeypatch.setattr(module, "_library", library.CHOICE.library if is_compiled else None)

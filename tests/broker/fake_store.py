@@ -235,7 +235,7 @@ class FakeStore:
             tuple(m.record for m in taken),
             len(taken),
             sum(len(m.record) for m in taken),
-            tuple(m.physical_offset for m in taken),
+            taken[-1].physical_offset,
             suggest_slave=self.far_behind,
             fall_behind_bytes=self.fall_behind_bytes,
         )

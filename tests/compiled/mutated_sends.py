@@ -17,12 +17,14 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
+from tests.compiled import mutated_pulls
 from tests.hostile_frames import PIECES, VALUES
 from wakelog.protocol import compiled_run, plain_run, run_responses
 from wakelog.protocol.batch import encode_batch_body
 from wakelog.protocol.properties import decode_properties
 from wakelog.protocol.record import record_encoder
 from wakelog.protocol.send_run import LogRoom, RunRules, run_queues
+from wakelog.storage.read import reader
 
 NAMES_MAX: Final = 32
 """As in runs.h."""
@@ -243,12 +245,13 @@ def main(arguments: Sequence[str]) -> int:
     assert spec is not None
     library = module_from_spec(spec)
     loader.exec_module(library)
-    compiled_run._library = run_responses._library = library
+    compiled_run._library = run_responses._library = reader._library = library
     read = stored = 0
     for seed, chunk in zip(range(count), MutatedSends(count), strict=False):
         sends, records = compare(memoryview(array("B", chunk)), seed)
         read, stored = read + sends, stored + records
-    print(f"{count} chunks, {read} sends read, {stored} placed")
+    pulled = sum(map(mutated_pulls.compare, range(count)))
+    print(f"{count} chunks, {read} sends read, {stored} placed, {pulled} pulled")
     return 0
 
 

@@ -14,7 +14,9 @@ from typing import Any
 
 import pytest
 
+from tests.compiled import mutated_pulls
 from tests.compiled.mutated_sends import MutatedSends
+from tests.twins import use_twin
 from wakelog.compiled import library
 from wakelog.compiled.library import CHOICE, HOW, SWITCH, Library, choose
 from wakelog.compiled.source import LIBRARY, is_current
@@ -279,6 +281,29 @@ def test_a_table_of_random_rows_does_no_harm(functions: Library) -> None:
 
 
 @needs_library
+def test_pulls_send_what_those_of_plain_python_send(monkeypatch: pytest.MonkeyPatch) -> None:
+    use_twin("compiled", monkeypatch)
+    found = [mutated_pulls.compare(seed) for seed in range(3_000)]
+    assert sum(count > 1 for count in found) > 200 and found.count(0) > 300
+
+
+@needs_library
+def test_what_does_not_fit_a_pull_is_refused(functions: Library) -> None:
+    entry = (5).to_bytes(8, "big") + (91).to_bytes(4, "big") + bytes(8)
+    assert functions.choose_stretch(entry, 1, 100, 0, 200, 1_000, 10) == (1, 5, 96, 91, 5, 5)
+    assert functions.choose_stretch(entry[:-1], 1, 100, 0, 200, 1_000, 10)[0] == 0
+    assert functions.choose_stretch(entry, 1, 100, 0, 200, 0, 10)[0] == 0
+    with pytest.raises(ValueError, match="begins below 0"):
+        functions.choose_stretch(entry, 1, 100, -1, 200, 1_000, 10)
+    for count, size_bytes in ((-1, 0), (0, -1), (1, 92)):
+        with pytest.raises(ValueError, match="not in the view"):
+            functions.join_records(bytes(91), 5, count, size_bytes, entry)
+    assert functions.join_records(bytes(91), 5, 1, 91, entry) == b""
+    assert functions.join_records(bytes(91), 6, 1, 91, entry) == b""
+    assert functions.join_records(bytes(91), 5, 2, 91, entry) == b""
+
+
+@needs_library
 def test_calls_keep_nothing(functions: Library) -> None:
     chunks = list(islice(MutatedSends(3), 50))
 
@@ -289,6 +314,8 @@ def test_calls_keep_nothing(functions: Library) -> None:
                 encode(functions, chunk=chunk, out=bytearray())
         encode(functions)
         functions.encode_responses(b"\0\0\0\0", b",", STORED.pack(1, 2, 3, 4))
+        functions.choose_stretch(bytes(20), 1, 100, 0, 200, 1_000, 10)
+        functions.join_records(bytes(91), 0, 1, 91, bytes(20))
 
     call()
     references = [sys.getrefcount(chunk) for chunk in chunks]

@@ -72,6 +72,36 @@ class Library(ScanFunctions, RowFunctions, Protocol):
         """
         ...
 
+    def choose_stretch(
+        self,
+        entries: Buffer,
+        count_max: int,
+        bytes_max: int,
+        begin: int,
+        end: int,
+        segment_bytes: int,
+        gap_bytes_max: int,
+        /,
+    ) -> tuple[int, int, int, int, int, int]:
+        """Choose the first records of queue entries, if one read brings them.
+
+        begin, end: of the log, as far as it may be sent without a look at where it lies.
+
+        Returns: how many, none for another choice than by count; begin and end of the read; the
+            bytes of the records; where the last of them begins, and that of the last entry seen.
+        """
+        ...
+
+    def join_records(
+        self, view: Buffer, begin: int, count: int, size_bytes: int, entries: Buffer, /
+    ) -> bytes:
+        """Return the records of the first entries, which have so many bytes together.
+
+        view: its first byte lies at `begin` of the log. b"" if one is not of the common kind, or
+        not sound.
+        """
+        ...
+
     def crc32(self, data: Buffer, /) -> int:
         """Return what `zlib.crc32` returns."""
         ...

@@ -1,9 +1,9 @@
 /* The functions of the library as Python calls them: arguments in, values out, nothing kept.
 
-   Each one is given buffers, and looks at nothing else. compiled_run.py and run_responses.py call
-   them; library.py says what each takes. */
+   Each one is given buffers, and looks at nothing else. library.py says what each takes. */
 
 #include "arguments.h"
+#include "pulls.h"
 #include "runs.h"
 #include "stable_abi.h"
 
@@ -209,6 +209,57 @@ static PyObject *py_encode_responses(PyObject *self, PyObject *const *args, Py_s
     return frames;
 }
 
+static PyObject *py_choose_stretch(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    struct views views = {.count = 0};
+    struct bytes entries;
+    struct stretch_limits limits;
+    struct stretch found = {0};
+    int64_t numbers[6]; /* the limits */
+    (void)self;
+    if (count != 7)
+        return refuse(&views, "choose_stretch takes 7 arguments");
+    if (!numbers_from(args + 1, 6, numbers) || !bytes_from(&views, args[0], &entries))
+        return NULL;
+    limits = (struct stretch_limits){numbers[0], numbers[1], numbers[2],
+                                     numbers[3], numbers[4], numbers[5]};
+    if (limits.begin < 0)
+        return refuse(&views, "the log begins below 0");
+    if (!choose_stretch(entries, limits, &found))
+        found.count = 0;
+    release(&views);
+    PyObject *values[] = {
+        PyLong_FromLongLong(found.count), PyLong_FromLongLong(found.begin),
+        PyLong_FromLongLong(found.end), PyLong_FromLongLong(found.bytes),
+        PyLong_FromLongLong(found.last_sent), PyLong_FromLongLong(found.last_read),
+    };
+    return tuple_of(6, values);
+}
+
+static PyObject *py_join_records(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    struct views views = {.count = 0};
+    struct bytes view, entries;
+    int64_t numbers[3]; /* begin, count, bytes */
+    (void)self;
+    if (count != 5)
+        return refuse(&views, "join_records takes 5 arguments");
+    if (!numbers_from(args + 1, 3, numbers))
+        return NULL;
+    if (!bytes_from(&views, args[0], &view) || !bytes_from(&views, args[4], &entries)) {
+        release(&views);
+        return NULL;
+    }
+    if (numbers[1] < 0 || numbers[2] < 0 || (uint64_t)numbers[2] > view.size)
+        return refuse(&views, "the records are not in the view");
+    PyObject *records = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)numbers[2]);
+    if (records && !join_records(view, numbers[0], entries, (size_t)numbers[1],
+                                 (uint8_t *)PyBytes_AsString(records), (size_t)numbers[2])) {
+        Py_DecRef(records);
+        records = PyBytes_FromStringAndSize("", 0);
+    }
+    release(&views);
+    return records;
+}
+
 static PyObject *py_crc32(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     struct views views = {.count = 0};
     struct bytes data;
@@ -229,6 +280,8 @@ static PyMethodDef FUNCTIONS[] = {
     {"read_sends", py_read_sends, METH_FASTCALL, "See wakelog.compiled.library."},
     {"encode_records", py_encode_records, METH_FASTCALL, "See wakelog.compiled.library."},
     {"encode_responses", py_encode_responses, METH_FASTCALL, "See wakelog.compiled.library."},
+    {"choose_stretch", py_choose_stretch, METH_FASTCALL, "See wakelog.compiled.library."},
+    {"join_records", py_join_records, METH_FASTCALL, "See wakelog.compiled.library."},
     {"crc32", py_crc32, METH_FASTCALL, "See wakelog.compiled.library."},
     {NULL, NULL, 0, NULL},
 };

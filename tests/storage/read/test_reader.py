@@ -20,6 +20,7 @@ from tests.fakes.stores import (
     store_config,
     write_queues,
 )
+from tests.twins import twins, use_twin
 from wakelog.protocol.record import decode_record
 from wakelog.storage.config import BrokerRole, StoreConfig
 from wakelog.storage.log.commit_log_reader import CommitLogReader, commit_log_files
@@ -40,9 +41,16 @@ from wakelog.storage.read.reader import (
 )
 from wakelog.storage.read.store_readers import StoreReaders
 
+pytestmark = pytest.mark.usefixtures("twin")
+
 TOPIC = "TopicTest"
 SEGMENT_BYTES = 65_536
 FILE_ENTRIES = 50
+
+
+@pytest.fixture(params=twins())
+def twin(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_twin(request.param, monkeypatch)
 
 
 def config(**values: object) -> StoreConfig:
@@ -74,7 +82,8 @@ def bodies(result: GetResult) -> list[int]:
         record = decode_record(data)
         found.append(int.from_bytes(record.body[:4], "big"))
         data = data[record.size_bytes :]
-    assert len(found) == result.count == len(result.physical_offsets)
+    assert len(found) == result.count
+    assert result.last_physical_offset == (record.physical_offset if found else -1)
     return found
 
 
@@ -208,7 +217,7 @@ def test_a_vanished_queue_file_sends_to_the_next(fs: MemoryFileSystem) -> None:
 
 def test_damaged_records_are_passed_over(fs: MemoryFileSystem) -> None:
     store = filled(fs, 10)
-    places = get(store, 0).physical_offsets
+    places = [place_of(store, TOPIC, 0, number) for number in range(10)]
     readers = StoreReaders(
         fs, store.config, physical_memory_bytes=MEMORY_BYTES, damaged=[range(places[3], places[5])]
     )
@@ -248,7 +257,7 @@ def test_a_record_that_is_not_its_entrys_is_passed_over(
     fs: MemoryFileSystem, position: int
 ) -> None:
     store = filled(fs, 10)
-    place = get(store, 0).physical_offsets[5]
+    place = place_of(store, TOPIC, 0, 5)
     path = f"/store/commitlog/{place - place % store.config.commit_log_file_bytes:020d}"
     data = bytearray(read_file(fs, path))
     data[place % store.config.commit_log_file_bytes + position] ^= 0x40

@@ -227,7 +227,7 @@ def _finish(state: BrokerState, pull: _Pull, result: GetResult, now_ms: int) -> 
                 limit_bytes=state.config.consumer_fallbehind_threshold,
             )
         wanted = state.read_ahead_windows.next_wanted(
-            result.physical_offsets[-1], result.fall_behind_bytes
+            result.last_physical_offset, result.fall_behind_bytes
         )
         if wanted is not None:
             state.instructions.append(ReadAhead(wanted, WINDOW_BYTES))

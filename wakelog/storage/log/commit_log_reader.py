@@ -49,7 +49,10 @@ def commit_log_files(
 
 
 class CommitLogReader:
-    """Reads records and spans of the log; follows segments that other processes make and remove."""
+    """Reads records and spans of the log; follows segments that other processes make and remove.
+
+    file_bytes: of a segment.
+    """
 
     def __init__(
         self,
@@ -67,7 +70,7 @@ class CommitLogReader:
         if files is None:
             files = commit_log_files(fs, config, read_only=True, open_files=open_files)
         self._files = files
-        self._file_bytes = config.commit_log_file_bytes
+        self.file_bytes = config.commit_log_file_bytes
         self._last: MappedFile | None = None
         self._kept = memoryview(b"")
         if self._follows:
@@ -152,7 +155,7 @@ class CommitLogReader:
 
     def segment_end(self, physical_offset: int) -> int:
         """Return the end of the segment that covers `physical_offset`."""
-        return physical_offset - physical_offset % self._file_bytes + self._file_bytes
+        return physical_offset - physical_offset % self.file_bytes + self.file_bytes
 
     @property
     def min_offset(self) -> int:

@@ -1,7 +1,9 @@
 """Serve pulls: messages of one queue from a queue offset on, with 4.9.3's status for every case.
 
 A get reads consume queue entries and chooses by them which records to send. If the filter needs the
-records' contents it reads those too. `frames.py` then reads the chosen records from the log.
+records' contents it reads those too. `frames.py` then reads the chosen records from the log. Where
+there is no filter, and one read brings the records, the library in C chooses, checks and copies
+them: nothing is made for a message.
 
 With `blocking=False`, for an event loop, no call waits for the disk. The result is None where one
 would have to; the caller then repeats the get in a thread.
@@ -24,12 +26,13 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from wakelog.compiled.library import CHOICE, Library
 from wakelog.storage.config import BrokerRole, StoreConfig
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.queue.consume_queue import ColdEntry
 from wakelog.storage.queue.consume_queue_ext import is_extension_address
 from wakelog.storage.queue.entries import ENTRY
-from wakelog.storage.read.frames import Absent, Mismatched, read_frames
+from wakelog.storage.read.frames import GAP_BYTES_MAX, Absent, Mismatched, Place, read_frames
 from wakelog.storage.read.readable import ReadableQueue, ReadableQueues
 from wakelog.storage.read.recent import RecentQueue
 
@@ -53,6 +56,8 @@ _COUNTED_BYTES: Final = 1_024
 TOGETHER_COUNT_MAX: Final = 64
 TOGETHER_BYTES_MAX: Final = 262_144
 
+_library: Library | None = CHOICE.library
+
 
 class GetStatus(Enum):
     """How a get ended, by the names of 4.9.3."""
@@ -72,7 +77,7 @@ class GetResult(msgspec.Struct, frozen=True):
 
     frames: records as they lie in the log, in queue order; joined they are the body of the pull
         response. Those read together share one element: there can be fewer frames than messages.
-    physical_offsets: one for each message, in queue order.
+    last_physical_offset: of the last message, -1 without any.
     suggest_slave: the last entry read lies further below the log's end than 40 % of memory.
     fall_behind_bytes: the same distance in bytes, 0 when no entry was read.
     """
@@ -84,7 +89,7 @@ class GetResult(msgspec.Struct, frozen=True):
     frames: tuple[bytes, ...] = ()
     count: int = 0
     size_bytes: int = 0
-    physical_offsets: tuple[int, ...] = ()
+    last_physical_offset: int = -1
     suggest_slave: bool = False
     fall_behind_bytes: int = 0
 
@@ -114,13 +119,19 @@ class GetRequest(NamedTuple):
 
 
 class _Selection(NamedTuple):
-    """Which records a get sends, and how many entries it read."""
+    """Which records a get sends, and how many entries it read.
+
+    places: where to read them; () if they were read together.
+    last_sent, last_seen: physical offsets of the last record and the last entry, -1 without any.
+    """
 
     status: GetStatus
-    places: list[tuple[int, int]]
+    places: Sequence[Place]
+    sent_count: int
     size_bytes: int
     scanned_count: int
-    last_physical_offset: int
+    last_sent: int
+    last_seen: int
 
 
 class BatchLimits:
@@ -199,36 +210,42 @@ class Reader:
             return self._outside(offset, begin, end)
         mismatched: frozenset[int] = frozenset()
         while True:
-            selection = self._select(queue, request, end, view, mismatched)
-            if selection is None:
+            data = self._entries(queue, request, end, view)
+            if data is None:
                 return None
+            found = None if mismatched else self._stretch(data, request, view)
+            if found is not None:
+                selection, frames = found
+                break
+            selection = self._select(queue, request, view, mismatched, data)
             if selection.scanned_count == 0:
                 next_file = offset + self._file_entries - offset % self._file_entries
                 return self._empty(
                     GetStatus.OFFSET_FOUND_NULL, offset, next_file, begin=begin, end=end
                 )
             log_end = view.max_physical_offset
-            frames = read_frames(self._log, selection.places, log_end, blocking=blocking)
-            if frames is None:
+            read = read_frames(self._log, selection.places, log_end, blocking=blocking)
+            if read is None:
                 return None
-            if isinstance(frames, Mismatched):
-                mismatched |= frames.physical_offsets
+            if isinstance(read, Mismatched):
+                mismatched |= read.physical_offsets
                 continue
-            if not isinstance(frames, Absent):
+            if not isinstance(read, Absent):
+                frames = read
                 break
             # Retention removed the segment after the view was taken: its records are gone.
-            gone_below = self._log.segment_end(frames.physical_offset)
+            gone_below = self._log.segment_end(read.physical_offset)
             view = view._replace(min_physical_offset=gone_below)
-        behind_bytes = view.max_physical_offset - selection.last_physical_offset
+        behind_bytes = view.max_physical_offset - selection.last_seen
         return GetResult(
             selection.status,
             offset + selection.scanned_count,
             begin,
             end,
             tuple(frames),
-            len(selection.places),
+            selection.sent_count,
             selection.size_bytes,
-            tuple([place[0] for place in selection.places]),
+            selection.last_sent,
             behind_bytes > self._limits.memory_bytes,
             behind_bytes,
         )
@@ -253,19 +270,16 @@ class Reader:
         self,
         queue: ReadableQueue | None,
         request: GetRequest,
-        end: int,
         view: LogView,
         mismatched: frozenset[int],
-    ) -> _Selection | None:
-        """Choose records by their entries; None if that needs the disk and may not wait.
+        data: bytes,
+    ) -> _Selection:
+        """Choose records by their entries.
 
         mismatched: places that turned out not to have their entry's record.
         """
-        data = self._entries(queue, request, end, view)
-        if data is None:
-            return None
         checks = _matches(request) or self._damaged or mismatched
-        if not checks and request.match is None and request.match_unit is None:
+        if not checks and not _filters(request):
             front = self._front(data, request, view)
             if front is not None:
                 return front
@@ -287,10 +301,10 @@ class Reader:
     ) -> _Selection:
         """Choose records, one entry after the other."""
         count_max, max_physical_offset = request.count_max, view.max_physical_offset
-        filters = request.match is not None or request.match_unit is not None
+        filters = _filters(request)
         is_full = self._batch_limits(request).is_full
         status = GetStatus.NO_MATCHED_MESSAGE
-        places: list[tuple[int, int]] = []
+        places: list[Place] = []
         scanned = total_bytes = 0
         skip_below = -1
         physical_offset = 0
@@ -322,7 +336,10 @@ class Reader:
             places.append((physical_offset, size_bytes))
             total_bytes += size_bytes
             status = GetStatus.FOUND
-        return _Selection(status, places, total_bytes, scanned, physical_offset)
+        last_sent = places[-1][0] if places else -1
+        return _Selection(
+            status, places, len(places), total_bytes, scanned, last_sent, physical_offset
+        )
 
     def _batch_limits(self, request: GetRequest) -> BatchLimits:
         return self._limits_by_bytes if request.by_bytes else self._limits
@@ -339,8 +356,41 @@ class Reader:
         size_bytes = sum([size for _, size in places])
         if size_bytes > bytes_max and len(places) > 1:
             return None
-        last_read = entries[: len(places) + 1][-1]
-        return _Selection(GetStatus.FOUND, places, size_bytes, len(places), last_read[0])
+        count, last_sent = len(places), places[-1][0]
+        last_seen = entries[: count + 1][-1][0]
+        return _Selection(GetStatus.FOUND, places, count, size_bytes, count, last_sent, last_seen)
+
+    def _stretch(
+        self, data: bytes, request: GetRequest, view: LogView
+    ) -> tuple[_Selection, list[bytes]] | None:
+        """Choose and read as `_front` and `read_frames` do, if one read brings sound records.
+
+        None as well for a filter, and without the library.
+        """
+        library = _library
+        if library is None or self._damaged or _filters(request) or _matches(request):
+            return None
+        limits, log_end = self._batch_limits(request), view.max_physical_offset
+        bytes_max, memory_count_max = limits.memory
+        count, begin, end, size_bytes, last_sent, last_seen = library.choose_stretch(
+            data,
+            max(1, min(request.count_max, memory_count_max)),
+            bytes_max,
+            max(view.min_physical_offset, log_end - limits.memory_bytes, 0),
+            log_end,
+            self._log.file_bytes,
+            GAP_BYTES_MAX,
+        )
+        if not count:
+            return None
+        stretch = self._log.view(begin, end - begin, blocking=request.blocking)
+        if stretch is None:
+            return None
+        frames = library.join_records(stretch, begin, count, size_bytes, data)
+        if not frames:
+            return None
+        selection = _Selection(GetStatus.FOUND, (), count, size_bytes, count, last_sent, last_seen)
+        return selection, [frames]
 
     def _entries(
         self, queue: ReadableQueue | None, request: GetRequest, end: int, view: LogView
@@ -351,7 +401,7 @@ class Reader:
         if request.recent is not None:
             return request.recent.cut(offset, count)
         assert queue is not None
-        filters = request.match is not None or request.match_unit is not None
+        filters = _filters(request)
         reads_units = filters and queue.extension is not None
         if not request.blocking and (count > LOOP_SCAN_COUNT_MAX or reads_units):
             return None
@@ -483,6 +533,10 @@ class _RecordFilter:
         if records:
             verdicts.update(zip(records, match([*records.values()]), strict=True))
         self._verdicts = verdicts
+
+
+def _filters(request: GetRequest) -> bool:
+    return request.match is not None or request.match_unit is not None
 
 
 def _matches(request: GetRequest) -> bool:

@@ -1,0 +1,33 @@
+/* What a pull needs of queue entries and records. Every range is half-open. */
+
+#ifndef WAKELOG_PULLS_H
+#define WAKELOG_PULLS_H
+
+#include "runs.h"
+
+#define ENTRY_BYTES 20
+/* Of a queue entry: physical offset, size and tags code. */
+
+struct stretch_limits {
+    int64_t count_max, bytes_max; /* of the records; one record may have more */
+    int64_t begin, end;           /* of the log as far as it may be sent */
+    int64_t segment_bytes, gap_bytes_max;
+};
+
+/* Records near each other in one segment. */
+struct stretch {
+    int64_t count, begin, end;
+    int64_t bytes;             /* of the records, without the gaps */
+    int64_t last_sent, last_read; /* where the last record begins, and that of the last entry seen */
+};
+
+/* Choose the first records of some entries. Return 0 if they need more than one read, if one is
+   outside of the log, or if bytes end the choice. */
+int choose_stretch(struct bytes entries, struct stretch_limits limits, struct stretch *found);
+
+/* Copy the records of the first entries; view[0] lies at `begin`. Return 0 if one is not of the
+   common kind, or not sound. */
+int join_records(struct bytes view, int64_t begin, struct bytes entries, size_t count, uint8_t *out,
+                 size_t out_size);
+
+#endif
