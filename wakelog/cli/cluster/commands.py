@@ -141,7 +141,7 @@ def topics(
 
 @program.command()
 def groups(wire: Wire, group: Text = argument("GROUP")) -> None:
-    """List consumer groups, or the clients and subscriptions of one.
+    """List consumer groups, or clients and subscriptions of one.
 
     \b
     wakelog groups
