@@ -2,13 +2,19 @@
 
 import pytest
 
-from tests.simulation import blocks
+from tests.simulation import blocks, trial
 from tests.simulation.blocks import Block, Merged, run_block, run_blocks
 from tests.simulation.campaign import run_campaign
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.trial import Tally
 
 pytestmark = pytest.mark.simulation
+
+
+@pytest.fixture(autouse=True)
+def few_afterlives(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Crash one recovery of a workload: blocks are tried here, not the store."""
+    monkeypatch.setattr(trial, "AFTERLIVES_MAX", 1)
 
 
 def block(first_seed: int, images: dict[int, bytes], found: list[str] | None = None) -> Block:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.simulation import __main__ as command
-from tests.simulation import blocks
+from tests.simulation import blocks, trial
 from tests.simulation.__main__ import Campaign
 from tests.simulation.blocks import Progress
 from tests.simulation.campaign import Found, short_seeds
@@ -21,6 +21,13 @@ ROOT = Path(__file__).resolve().parents[2]
 HERE = ("--processes", "1", "--block", "2")
 
 
+@pytest.fixture
+def few_afterlives(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Crash one recovery of a workload: the command is tried here, not the store."""
+    monkeypatch.setattr(trial, "AFTERLIVES_MAX", 1)
+
+
+@pytest.mark.usefixtures("few_afterlives")
 def test_a_run_says_what_it_counted(capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["--images", "20", "--seed", "12", *HERE]
     assert command.main(asked) == 0
@@ -44,6 +51,7 @@ def test_two_processes_come_to_the_same_as_one(capsys: pytest.CaptureFixture[str
     assert here == there and here.last_seed > 8
 
 
+@pytest.mark.usefixtures("few_afterlives")
 def test_what_is_found_is_replayed_from_the_line_that_is_printed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

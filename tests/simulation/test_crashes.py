@@ -11,6 +11,7 @@ from collections.abc import Iterable
 import pytest
 from _pytest.mark import ParameterSet
 
+from tests.simulation import trial
 from tests.simulation.campaign import (
     INDEX_CUT_SEEDS_LONG,
     SETTINGS,
@@ -52,6 +53,8 @@ CLOCK_SEEDS_LONG = 500
 IMAGES_COUNT_MIN = 500
 IMAGES_COUNT_MIN_LONG = 10_400
 TWO_STEPS_APART = 15
+AFTERLIVES_DAILY = 3
+"""Recoveries of a workload that are crashed in turn; a long run crashes `AFTERLIVES_MAX`."""
 SEEDS_APART = 36 * 263
 SEEDS_APART_LONG = 263
 """Workloads of three and four steps are visited in strides, so that all beginnings come up."""
@@ -68,6 +71,12 @@ def _long(workloads: Iterable[tuple[str, ...]]) -> list[ParameterSet]:
 def is_long(request: pytest.FixtureRequest) -> bool:
     """Whether to take every setting, and not one of each workload."""
     return bool(request.config.getoption("--long"))
+
+
+@pytest.fixture(autouse=True)
+def daily_afterlives(is_long: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not is_long:
+        monkeypatch.setattr(trial, "AFTERLIVES_MAX", AFTERLIVES_DAILY)
 
 
 @pytest.mark.parametrize("part", range(PARTS))
