@@ -19,7 +19,7 @@ from wakelog.spark.handoff import held_snapshot, snapshot_text
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.retention.leases import read_leases
 
-pytestmark = [pytest.mark.ray, pytest.mark.slow]
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.daily("in turn")]
 
 TOPIC = "handed-over"
 

@@ -65,6 +65,7 @@ def test_each_kind_of_work_crosses_by_reference(supervised: SupervisedBroker) ->
     asyncio.run(main())
 
 
+@pytest.mark.daily("in turn")
 def test_every_service_has_statistics(supervised: SupervisedBroker) -> None:
     async def main() -> None:
         await supervised.wait_whole()
@@ -77,6 +78,7 @@ def test_every_service_has_statistics(supervised: SupervisedBroker) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.daily("in turn")
 def test_actors_are_found_by_name_and_answer_with_plain_parts(
     supervised: SupervisedBroker,
 ) -> None:
@@ -96,6 +98,7 @@ def test_actors_are_found_by_name_and_answer_with_plain_parts(
     assert find_actor("absent") is None
 
 
+@pytest.mark.daily("in turn")
 def test_a_taken_port_is_reported_with_a_remedy(
     supervised: SupervisedBroker, ray_cluster: RayCluster, tmp_path: Path
 ) -> None:

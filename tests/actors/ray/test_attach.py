@@ -23,6 +23,8 @@ from wakelog.actors.ray.private_ray import (
 from wakelog.client import ClientError, Consumer, InvalidArgument, Message, Producer, sync
 from wakelog.network.call_link import CallLink
 
+pytestmark = pytest.mark.daily("in turn")
+
 COUNT = 3_000
 """Several batches, of which Ray puts the large ones into its object store."""
 
