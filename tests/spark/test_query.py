@@ -33,12 +33,12 @@ def places(planned_tasks: list[PlannedTask], walk: RecordWalk, **options: str) -
     ]
 
 
-CUTS: list[tuple[dict[str, str], int]] = [
+CUTS: list[Any] = [
     ({}, 1),
     ({"minPartitions": "9"}, 9),
     ({"maxBytesPerPartition": "20k"}, 50),
     ({"maxRecordsPerPartition": "10"}, 81),
-    ({"maxBytesPerPartition": "100"}, 200),
+    pytest.param({"maxBytesPerPartition": "100"}, 200, marks=pytest.mark.long),
 ]
 
 
