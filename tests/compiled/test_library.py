@@ -249,7 +249,7 @@ def test_sends_are_read_within_limits(functions: Library) -> None:
     with pytest.raises(OverflowError):
         functions.read_sends(b"", 1 << 64, 1, 1, 1, 1)
     assert functions.read_sends(b"", 5, 16, 1, 1, 1) == (5, 0, 0, 0, b"", ())
-    with pytest.raises(ValueError, match="6 arguments"):
+    with pytest.raises(ValueError, match="another number of arguments"):
         functions.read_sends(b"")  # type: ignore[call-arg]
 
 

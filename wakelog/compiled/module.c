@@ -12,54 +12,10 @@
 #endif
 #define TEXT_OF(x) #x
 #define TEXT(x) TEXT_OF(x)
-#define BUFFERS_MAX 6
 #define CRC_UNLOCKED_BYTES_MIN (64 << 10) /* some 6 us */
 
-/* The buffers of one call, which are released together. */
-struct views {
-    Py_buffer all[BUFFERS_MAX];
-    int count;
-};
-
-static void release(struct views *views) {
-    while (views->count)
-        PyBuffer_Release(&views->all[--views->count]);
-}
-
-static struct bytes bytes_of(const Py_buffer *view) {
-    static const uint8_t NOTHING[1];
-    return (struct bytes){view->buf ? view->buf : NOTHING, (size_t)view->len};
-}
-
-static Py_buffer *view_of(struct views *views, PyObject *object, int flags) {
-    Py_buffer *view = &views->all[views->count];
-    if (PyObject_GetBuffer(object, view, flags) < 0)
-        return NULL;
-    views->count++;
-    return view;
-}
-
-static int bytes_from(struct views *views, PyObject *object, struct bytes *found) {
-    const Py_buffer *view = view_of(views, object, PyBUF_SIMPLE);
-    if (!view)
-        return 0;
-    *found = bytes_of(view);
-    return 1;
-}
-
-static int numbers_from(PyObject *const *objects, int count, int64_t *found) {
-    for (int i = 0; i < count; i++) {
-        found[i] = PyLong_AsLongLong(objects[i]);
-        if (found[i] == -1 && PyErr_Occurred())
-            return 0;
-    }
-    return 1;
-}
-
-static PyObject *refuse(struct views *views, const char *why) {
-    release(views);
-    PyErr_SetString(PyExc_ValueError, why);
-    return NULL;
+static struct bytes bytes_of(const struct argument *argument) {
+    return (struct bytes){argument->items, (size_t)argument->count};
 }
 
 static PyObject *tuple_of(Py_ssize_t count, PyObject *const *items) {
@@ -103,22 +59,20 @@ static PyObject *queues_of(struct bytes chunk, const struct send *sends, const i
 }
 
 static PyObject *py_read_sends(PyObject *self, PyObject *const *args, Py_ssize_t count) {
-    struct views views = {.count = 0};
-    struct bytes chunk;
+    struct arguments taken;
     struct run run;
-    int64_t numbers[5]; /* begin, then the four limits */
     (void)self;
-    if (count != 6)
-        return refuse(&views, "read_sends takes 6 arguments");
-    if (!numbers_from(args + 1, 5, numbers) || !bytes_from(&views, args[0], &chunk))
+    if (!take_arguments(&taken, "bnnnnn", args, count))
         return NULL;
-    for (int i = 0; i < 5; i++)
-        if (numbers[i] < 0 || numbers[i] > (i == 1 ? RUN_MESSAGES_MAX : INT32_MAX))
-            return refuse(&views, "a position or a limit is out of range");
-    struct read_limits limits = {(int)numbers[1], (size_t)numbers[2], (size_t)numbers[3],
-                                 (size_t)numbers[4]};
-    read_sends(chunk, (size_t)numbers[0], limits, &run);
-    int64_t end = run.sends_count ? run.sends[run.sends_count - 1].end : numbers[0];
+    const struct argument *at = taken.at;
+    for (int i = 1; i < 6; i++)
+        if (at[i].number < 0 || at[i].number > (i == 2 ? RUN_MESSAGES_MAX : INT32_MAX))
+            return refuse_arguments(&taken, "a position or a limit is out of range");
+    struct bytes chunk = bytes_of(&at[0]);
+    struct read_limits limits = {(int)at[2].number, (size_t)at[3].number, (size_t)at[4].number,
+                                 (size_t)at[5].number};
+    read_sends(chunk, (size_t)at[1].number, limits, &run);
+    int64_t end = run.sends_count ? run.sends[run.sends_count - 1].end : at[1].number;
     PyObject *found[] = {
         PyLong_FromLongLong(end),
         PyLong_FromLongLong(run.code),
@@ -128,50 +82,42 @@ static PyObject *py_read_sends(PyObject *self, PyObject *const *args, Py_ssize_t
                                   (Py_ssize_t)sizeof(struct send) * run.sends_count),
         queues_of(chunk, run.sends, run.first, run.queues_count),
     };
-    release(&views);
+    release_arguments(&taken);
     return tuple_of(6, found);
 }
 
 static PyObject *py_encode_records(PyObject *self, PyObject *const *args, Py_ssize_t count) {
-    struct views views = {.count = 0};
-    struct bytes chunk, table, head, cluster;
+    struct arguments taken;
     struct send sends[RUN_MESSAGES_MAX];
     struct queue queues[RUN_MESSAGES_MAX];
     struct stored stored[BATCH_RECORDS_MAX];
     struct stored_counts counts = {0, 0};
-    int64_t numbers[6]; /* taken, physical_offset, timestamp_ms, room_end, bytes_max, obeys_wait */
-    const Py_buffer *out, *queues_view;
     size_t used = 0;
     (void)self;
-    if (count != 12)
-        return refuse(&views, "encode_records takes 12 arguments");
-    if (!numbers_from(args + 6, 6, numbers))
+    if (!take_arguments(&taken, "bbbbLBnnnnnn", args, count))
         return NULL;
-    if (!bytes_from(&views, args[0], &chunk) || !bytes_from(&views, args[1], &table) ||
-        !bytes_from(&views, args[2], &head) || !bytes_from(&views, args[3], &cluster) ||
-        !(queues_view = view_of(&views, args[4], PyBUF_WRITABLE)) ||
-        !(out = view_of(&views, args[5], PyBUF_WRITABLE))) {
-        release(&views);
-        return NULL;
-    }
+    const struct argument *at = taken.at;
+    struct bytes table = bytes_of(&at[1]);
     size_t sends_count = table.size / sizeof(struct send);
-    size_t queues_size = (size_t)queues_view->len;
+    size_t queues_size = (size_t)at[4].count * sizeof(int64_t);
     if (table.size > sizeof sends || table.size % sizeof(struct send) || queues_size > sizeof queues ||
         queues_size % sizeof(struct queue))
-        return refuse(&views, "a table has no whole rows, or too many");
-    if (numbers[0] < 0 || (size_t)numbers[0] > sends_count)
-        return refuse(&views, "more sends are taken than there are");
+        return refuse_arguments(&taken, "a table has no whole rows, or too many");
+    if (at[6].number < 0 || (size_t)at[6].number > sends_count)
+        return refuse_arguments(&taken, "more sends are taken than there are");
     memcpy(sends, table.begin, table.size);
-    memcpy(queues, bytes_of(queues_view).begin, queues_size);
-    struct log_end log = {numbers[1], numbers[2], numbers[3], numbers[4], numbers[5] != 0};
-    int placed = encode_records(chunk, sends + numbers[0], (int)(sends_count - (size_t)numbers[0]),
-                                queues, queues_size / sizeof(struct queue), head, cluster, log,
-                                out->buf, (size_t)out->len, &used, stored, &counts);
+    memcpy(queues, at[4].items, queues_size);
+    struct log_end log = {at[7].number, at[8].number, at[9].number, at[10].number,
+                          at[11].number != 0};
+    int placed =
+        encode_records(bytes_of(&at[0]), sends + at[6].number,
+                       (int)(sends_count - (size_t)at[6].number), queues,
+                       queues_size / sizeof(struct queue), bytes_of(&at[2]), bytes_of(&at[3]), log,
+                       at[5].items, (size_t)at[5].count, &used, stored, &counts);
     if (placed < 0)
-        return refuse(&views, "the tables, the head or the room do not fit the sends");
-    if (queues_size)
-        memcpy(queues_view->buf, queues, queues_size);
-    release(&views);
+        return refuse_arguments(&taken, "the tables, the head or the room do not fit the sends");
+    memcpy(at[4].items, queues, queues_size);
+    release_arguments(&taken);
     PyObject *found[] = {
         PyLong_FromLongLong(placed),
         PyLong_FromLongLong((long long)used),
@@ -183,96 +129,77 @@ static PyObject *py_encode_records(PyObject *self, PyObject *const *args, Py_ssi
 }
 
 static PyObject *py_encode_responses(PyObject *self, PyObject *const *args, Py_ssize_t count) {
-    struct views views = {.count = 0};
-    struct bytes template, joint, table;
+    struct arguments taken;
     struct stored stored[BATCH_RECORDS_MAX];
     (void)self;
-    if (count != 3)
-        return refuse(&views, "encode_responses takes 3 arguments");
-    if (!bytes_from(&views, args[0], &template) || !bytes_from(&views, args[1], &joint) ||
-        !bytes_from(&views, args[2], &table)) {
-        release(&views);
+    if (!take_arguments(&taken, "bbb", args, count))
         return NULL;
-    }
+    struct bytes template = bytes_of(&taken.at[0]), joint = bytes_of(&taken.at[1]);
+    struct bytes table = bytes_of(&taken.at[2]);
     size_t stored_count = table.size / sizeof(struct stored);
     if (table.size > sizeof stored || table.size % sizeof(struct stored))
-        return refuse(&views, "the table has no whole rows, or too many");
+        return refuse_arguments(&taken, "the table has no whole rows, or too many");
     memcpy(stored, table.begin, table.size);
     size_t size = encode_responses(template, joint, stored, stored_count, NULL);
     if (!size && stored_count)
-        return refuse(&views, "the template has not its four places");
+        return refuse_arguments(&taken, "the template has not its four places");
     PyObject *frames = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size);
     if (frames && size)
         encode_responses(template, joint, stored, stored_count,
                          (uint8_t *)PyBytes_AsString(frames));
-    release(&views);
+    release_arguments(&taken);
     return frames;
 }
 
 static PyObject *py_choose_stretch(PyObject *self, PyObject *const *args, Py_ssize_t count) {
-    struct views views = {.count = 0};
-    struct bytes entries;
-    struct stretch_limits limits;
+    struct arguments taken;
     struct stretch found = {0};
-    int64_t numbers[6]; /* the limits */
     (void)self;
-    if (count != 7)
-        return refuse(&views, "choose_stretch takes 7 arguments");
-    if (!numbers_from(args + 1, 6, numbers) || !bytes_from(&views, args[0], &entries))
+    if (!take_arguments(&taken, "bnnnnnn", args, count))
         return NULL;
-    limits = (struct stretch_limits){numbers[0], numbers[1], numbers[2],
-                                     numbers[3], numbers[4], numbers[5]};
+    const struct argument *at = taken.at;
+    struct stretch_limits limits = {at[1].number, at[2].number, at[3].number,
+                                    at[4].number, at[5].number, at[6].number};
     if (limits.begin < 0)
-        return refuse(&views, "the log begins below 0");
-    if (!choose_stretch(entries, limits, &found))
+        return refuse_arguments(&taken, "the log begins below 0");
+    if (!choose_stretch(bytes_of(&at[0]), limits, &found))
         found.count = 0;
-    release(&views);
-    PyObject *values[] = {
-        PyLong_FromLongLong(found.count), PyLong_FromLongLong(found.begin),
-        PyLong_FromLongLong(found.end), PyLong_FromLongLong(found.bytes),
-        PyLong_FromLongLong(found.last_sent), PyLong_FromLongLong(found.last_read),
-    };
-    return tuple_of(6, values);
+    int64_t numbers[] = {found.count, found.begin,     found.end,
+                         found.bytes, found.last_sent, found.last_read};
+    return return_numbers(&taken, 6, numbers);
 }
 
 static PyObject *py_join_records(PyObject *self, PyObject *const *args, Py_ssize_t count) {
-    struct views views = {.count = 0};
-    struct bytes view, entries;
-    int64_t numbers[3]; /* begin, count, bytes */
+    struct arguments taken;
     (void)self;
-    if (count != 5)
-        return refuse(&views, "join_records takes 5 arguments");
-    if (!numbers_from(args + 1, 3, numbers))
+    if (!take_arguments(&taken, "bnnnb", args, count))
         return NULL;
-    if (!bytes_from(&views, args[0], &view) || !bytes_from(&views, args[4], &entries)) {
-        release(&views);
-        return NULL;
-    }
-    if (numbers[1] < 0 || numbers[2] < 0 || (uint64_t)numbers[2] > view.size)
-        return refuse(&views, "the records are not in the view");
-    PyObject *records = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)numbers[2]);
-    if (records && !join_records(view, numbers[0], entries, (size_t)numbers[1],
-                                 (uint8_t *)PyBytes_AsString(records), (size_t)numbers[2])) {
+    const struct argument *at = taken.at;
+    int64_t size = at[3].number;
+    if (at[2].number < 0 || size < 0 || size > at[0].count)
+        return refuse_arguments(&taken, "the records are not in the view");
+    PyObject *records = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size);
+    if (records && !join_records(bytes_of(&at[0]), at[1].number, bytes_of(&at[4]),
+                                 (size_t)at[2].number, (uint8_t *)PyBytes_AsString(records),
+                                 (size_t)size)) {
         Py_DecRef(records);
         records = PyBytes_FromStringAndSize("", 0);
     }
-    release(&views);
+    release_arguments(&taken);
     return records;
 }
 
 static PyObject *py_crc32(PyObject *self, PyObject *const *args, Py_ssize_t count) {
-    struct views views = {.count = 0};
-    struct bytes data;
+    struct arguments taken;
     (void)self;
-    if (count != 1)
-        return refuse(&views, "crc32 takes 1 argument");
-    if (!bytes_from(&views, args[0], &data))
+    if (!take_arguments(&taken, "b", args, count))
         return NULL;
+    struct bytes data = bytes_of(&taken.at[0]);
     void *lock = data.size < CRC_UNLOCKED_BYTES_MIN ? NULL : PyEval_SaveThread();
     uint32_t crc = crc32_of(data.begin, data.size);
     if (lock)
         PyEval_RestoreThread(lock);
-    release(&views);
+    release_arguments(&taken);
     return PyLong_FromUnsignedLong(crc);
 }
 

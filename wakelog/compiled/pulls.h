@@ -5,9 +5,6 @@
 
 #include "runs.h"
 
-#define ENTRY_BYTES 20
-/* Of a queue entry: physical offset, size and tags code. */
-
 struct stretch_limits {
     int64_t count_max, bytes_max; /* of the records; one record may have more */
     int64_t begin, end;           /* of the log as far as it may be sent */

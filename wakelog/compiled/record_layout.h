@@ -15,6 +15,7 @@ enum {
     BORN_HOST_V6 = 0x10, STORE_HOST_V6 = 0x20,
     TRANSACTION_MASK = 0xC, TRANSACTION_PREPARED = 0x4, TRANSACTION_ROLLBACK = 0xC,
 };
+#define ENTRY_BYTES 20 /* of a consume queue: physical offset, size, tags code; and of an index */
 #define MESSAGE_MAGIC 0xDAA320A7u
 #define CRC_MASK 0x7FFFFFFFu /* a record keeps 31 bits */
 #define NAME_VALUE_SEPARATOR 1

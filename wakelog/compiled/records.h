@@ -10,7 +10,6 @@
 #include "record_layout.h"
 #include "runs.h"
 
-#define ENTRY_BYTES 20 /* of a consume queue, and of an index file */
 #define NO_GROUP (-1)
 #define RECORD_KEYS_MAX 64
 enum { REFINE_TEXT = 1, REFINE_DELAY = 2, REFINE_MULTI = 4, REFINE_KEYS = 8 };
