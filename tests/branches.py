@@ -26,9 +26,9 @@ EXCLUDED: Final[dict[tuple[str, str], str]] = {}
 _ANY_LOG = "tests/audit/test_parts.py::test_any_log_gives_the_same_files"
 
 PARTS: Final = (
-    ("tests/storage", "--ignore=tests/storage/kernels"),
+    ("tests/storage", "--ignore=tests/storage/columns"),
     (
-        "tests/storage/kernels",
+        "tests/storage/columns",
         "tests/dispatchers",
         "tests/audit",
         # Whole stores and more of the same, which take no branch that the others do not.

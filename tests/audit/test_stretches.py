@@ -17,7 +17,7 @@ from wakelog.audit.stretches import (
 )
 from wakelog.compiled.columns import ScanFunctions
 from wakelog.dispatchers.read_ahead import Worker
-from wakelog.storage.kernels.window_columns import WindowColumns
+from wakelog.storage.columns.window_columns import WindowColumns
 
 SEGMENT_BYTES = 1 << 20
 STRETCH_BYTES = 1 << 12

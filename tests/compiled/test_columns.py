@@ -1,6 +1,6 @@
 """The functions over columns with arguments that do not fit; what they find is compared elsewhere.
 
-`tests/storage/kernels/test_columns.py` compares the scan with the plain one, and
+`tests/storage/columns/test_scan_columns.py` compares the scan with the plain one, and
 `tests/spark/records/test_plain_columns.py` what rows need.
 """
 
@@ -19,8 +19,8 @@ from tests.fakes.records import LogBytes, properties
 from wakelog.compiled.columns import RowFunctions, ScanFunctions
 from wakelog.compiled.library import Library
 from wakelog.spark.records.column_walk import Scanned
-from wakelog.storage.kernels.columns import Columns
-from wakelog.storage.kernels.layout import REFINE, TAGS_CODE
+from wakelog.storage.columns.layout import REFINE, TAGS_CODE
+from wakelog.storage.columns.scan_columns import Columns
 
 FUNCTIONS = {
     name

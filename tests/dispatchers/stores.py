@@ -7,8 +7,8 @@ from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import LogBytes
 from wakelog.compiled.columns import ScanFunctions
 from wakelog.dispatchers.dispatcher import DispatchBatch
+from wakelog.storage.columns.scan_columns import Columns
 from wakelog.storage.config import StoreConfig
-from wakelog.storage.kernels.columns import Columns
 from wakelog.storage.log.scan import scan_plain
 from wakelog.storage.queue.entries import ENTRY
 

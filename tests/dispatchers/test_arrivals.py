@@ -7,7 +7,7 @@ from wakelog.compiled.columns import ScanFunctions
 from wakelog.dispatchers.arrivals import Arrival, TopicPuts, batch_arrivals, count_puts
 from wakelog.dispatchers.dispatcher import DispatchBatch
 from wakelog.protocol.java import string_hash
-from wakelog.storage.kernels.columns import Columns
+from wakelog.storage.columns.scan_columns import Columns
 from wakelog.storage.log.scan import scan_plain
 
 MULTI = properties(TAGS="m", INNER_MULTI_DISPATCH="%LMQ%x,Y", INNER_MULTI_QUEUE_OFFSET="4,5")

@@ -16,6 +16,7 @@ from wakelog.dispatchers.consume_queue import (
     ConsumeQueueDispatcher,
 )
 from wakelog.protocol.names import SCHEDULE_TOPIC
+from wakelog.storage.columns.layout import ENTRY_BYTES
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability import deleted_topics
 from wakelog.storage.durability.deleted_topics import (
@@ -25,7 +26,6 @@ from wakelog.storage.durability.deleted_topics import (
 )
 from wakelog.storage.durability.dispatched import DispatchedFile, IndexEnd
 from wakelog.storage.errors import StoreFull
-from wakelog.storage.kernels.layout import ENTRY_BYTES
 
 CONFIG = dispatch_config()
 LMQ = dispatch_config(enable_multi_dispatch=True, enable_lmq=True)

@@ -6,7 +6,7 @@ from tests.dispatchers.workers import LaterWorker
 from tests.fakes.records import LogBytes
 from wakelog.compiled.columns import ScanFunctions
 from wakelog.dispatchers.read_ahead import ReadAhead
-from wakelog.storage.kernels.columns import Columns
+from wakelog.storage.columns.scan_columns import Columns
 
 SEGMENT_BYTES = 1 << 14
 BUFFER_BYTES = 1 << 10

@@ -5,7 +5,7 @@ import pytest
 from tests.fakes.records import LogBytes
 from wakelog.compiled.columns import ScanFunctions
 from wakelog.compiled.library import CHOICE, Library
-from wakelog.storage.kernels.columns import Columns
+from wakelog.storage.columns.scan_columns import Columns
 
 
 def compiled_functions() -> Library:

@@ -15,6 +15,7 @@ import numpy as np
 from wakelog.audit.findings import Compared, Finding, Severity
 from wakelog.audit.queue_compare import Span
 from wakelog.audit.same_bytes import same_bytes
+from wakelog.storage.columns.layout import ENTRY_BYTES
 from wakelog.storage.file_system import FileSystem, reading, size_of
 from wakelog.storage.index.index_block import ENTRY_DTYPE
 from wakelog.storage.index.index_file import (
@@ -27,7 +28,6 @@ from wakelog.storage.index.index_file import (
 )
 from wakelog.storage.index.index_repair import newest_by_slot, sound_entries_count
 from wakelog.storage.index.index_service import index_names
-from wakelog.storage.kernels.layout import ENTRY_BYTES
 
 Array = np.ndarray[Any, Any]
 _BEYOND_ALL = 1 << 62

@@ -20,9 +20,9 @@ from typing import NamedTuple
 from wakelog.audit.stretches import FillStretch, StretchReader, fill_stretch, next_nominal
 from wakelog.compiled.library import CHOICE
 from wakelog.dispatchers.read_ahead import Filled
+from wakelog.storage.columns.window_columns import WindowColumns
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.kernels.window_columns import WindowColumns
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.paths import offset_name
 

@@ -37,13 +37,13 @@ from wakelog.dispatchers.read_ahead import Worker
 from wakelog.dispatchers.reput import Reput
 from wakelog.dispatchers.sync_files import sync_tree
 from wakelog.filter.filter_table import FilterTable, stored_filters
+from wakelog.storage.columns.window_columns import WindowColumns
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.config_files import ConfigFiles
 from wakelog.storage.durability.deleted_topics import DeletedTopics
 from wakelog.storage.durability.start_guard import GUARDED, KEPT
 from wakelog.storage.errors import DamagedStore
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.kernels.window_columns import WindowColumns
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.log.dispatch_request import DispatchRequest
 

@@ -30,8 +30,8 @@ from typing import Final, NamedTuple
 from wakelog.audit.workers import AT_ONCE
 from wakelog.dispatchers.log_cursor import LogReader
 from wakelog.dispatchers.read_ahead import Filled, Pending, Worker
-from wakelog.storage.kernels.columns import SCAN_BUFFER_BYTES
-from wakelog.storage.kernels.window_columns import WindowColumns
+from wakelog.storage.columns.scan_columns import SCAN_BUFFER_BYTES
+from wakelog.storage.columns.window_columns import WindowColumns
 from wakelog.storage.log.record_walk import next_sound
 
 # Some milliseconds of work: the Python cost of a stretch is small beside it.

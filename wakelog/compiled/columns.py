@@ -1,6 +1,6 @@
 """The functions over columns of records, as types for their callers.
 
-The columns are NumPy arrays, which no module here imports; `storage/kernels/layout.py` has their
+The columns are NumPy arrays, which no module here imports; `storage/columns/layout.py` has their
 fields. Each function runs without the interpreter's lock. It raises ValueError where arrays, ranges
 or rows do not fit together; then the arrays may have changed.
 
@@ -33,7 +33,7 @@ class BodyFunctions(Protocol):
 
 
 class ScanFunctions(BodyFunctions, Protocol):
-    """For Reput and rebuild: `storage/kernels/columns.py`. Without them `scan_plain` runs."""
+    """For Reput and rebuild: `storage/columns/scan_columns.py`. Without them `scan_plain` runs."""
 
     def scan_records(
         self,

@@ -15,8 +15,7 @@ import numpy as np
 
 from wakelog.dispatchers.dispatcher import DispatchBatch
 from wakelog.protocol.sys_flag import CONSUMED_TYPES, transaction_type
-from wakelog.storage.kernels.columns import Columns
-from wakelog.storage.kernels.layout import (
+from wakelog.storage.columns.layout import (
     GROUP,
     NO_GROUP,
     PHYSICAL_OFFSET,
@@ -27,6 +26,7 @@ from wakelog.storage.kernels.layout import (
     STORE_TIMESTAMP,
     TAGS_CODE,
 )
+from wakelog.storage.columns.scan_columns import Columns
 from wakelog.storage.log.dispatch_request import DispatchRequest
 from wakelog.storage.log.multi_dispatch import multi_targets
 

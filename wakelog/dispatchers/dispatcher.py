@@ -16,10 +16,10 @@ from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 from wakelog.dispatchers.sync_files import sync_directories, sync_files
+from wakelog.storage.columns.scan_columns import Columns
 from wakelog.storage.durability.deleted_topics import QueueRemoval
 from wakelog.storage.durability.dispatched import IndexEnd
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.kernels.columns import Columns
 from wakelog.storage.log.dispatch_request import DispatchRequest
 
 __all__ = ["CoreDispatcher", "DispatchBatch", "DispatchRequest", "Dispatcher", "FlushPart"]

@@ -27,7 +27,7 @@ import numpy as np
 from wakelog.dispatchers.dispatcher import CoreDispatcher, DispatchBatch
 from wakelog.dispatchers.log_cursor import LogCursor
 from wakelog.protocol.properties import KEY_SEPARATOR, split_keys
-from wakelog.storage.kernels import layout
+from wakelog.storage.columns import layout
 from wakelog.storage.log.dispatch_request import DispatchRequest
 
 KEYS_MAX: Final = 512

@@ -32,7 +32,7 @@ import msgspec
 from wakelog.compiled.columns import ScanFunctions
 from wakelog.dispatchers.dispatcher import DispatchBatch
 from wakelog.dispatchers.read_ahead import Ahead, ReadAhead, SpanReader, Worker
-from wakelog.storage.kernels.columns import Columns
+from wakelog.storage.columns.scan_columns import Columns
 from wakelog.storage.log.record_check import CheckKind, RecordCheck
 from wakelog.storage.log.record_walk import check_at, next_sound
 from wakelog.storage.log.scan import scan_plain

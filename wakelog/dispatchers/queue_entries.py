@@ -23,10 +23,7 @@ import numpy as np
 
 from wakelog.dispatchers.dispatcher import DispatchBatch
 from wakelog.protocol.sys_flag import CONSUMED_TYPES, transaction_type
-from wakelog.storage.config import StoreConfig
-from wakelog.storage.file_system import Buffer
-from wakelog.storage.kernels.columns import Columns, QueueGroup
-from wakelog.storage.kernels.layout import (
+from wakelog.storage.columns.layout import (
     ENTRY_BYTES,
     PHYSICAL_OFFSET,
     QUEUE_OFFSET,
@@ -35,6 +32,9 @@ from wakelog.storage.kernels.layout import (
     SIZE,
     TAGS_CODE,
 )
+from wakelog.storage.columns.scan_columns import Columns, QueueGroup
+from wakelog.storage.config import StoreConfig
+from wakelog.storage.file_system import Buffer
 from wakelog.storage.log.dispatch_request import DispatchRequest
 from wakelog.storage.log.multi_dispatch import multi_targets
 from wakelog.storage.log.queue_offsets import QueueKey

@@ -14,7 +14,7 @@ Invariants:
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, TypeVar
 
-from wakelog.storage.kernels.columns import Columns, ColumnScan
+from wakelog.storage.columns.scan_columns import Columns, ColumnScan
 from wakelog.storage.log.record_check import CheckKind
 
 T = TypeVar("T")

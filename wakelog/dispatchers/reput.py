@@ -37,11 +37,11 @@ from wakelog.dispatchers.lagging_dispatcher import LaggingDispatcher
 from wakelog.dispatchers.log_cursor import CursorStatistics, LogCursor, LogReader
 from wakelog.dispatchers.read_ahead import Ahead, Worker
 from wakelog.dispatchers.sync_files import sync_directories, sync_files
+from wakelog.storage.columns.layout import STORE_TIMESTAMP
 from wakelog.storage.config import BrokerRole, StoreConfig
 from wakelog.storage.durability.deleted_topics import QueueRemoval
 from wakelog.storage.durability.dispatched import IndexEnd
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.kernels.layout import STORE_TIMESTAMP
 
 __all__ = ["Arrival", "DispatchDecision", "FlushJob", "Reput", "ReputStatistics", "TopicPuts"]
 

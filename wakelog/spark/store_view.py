@@ -27,17 +27,17 @@ from wakelog.spark.log_end import find_log_end
 from wakelog.spark.plan import ReadRange
 from wakelog.spark.records.column_walk import RecordWalk, Sound, adds_up
 from wakelog.spark.stores import Segment, StoreLog, is_being_written, open_segment
-from wakelog.storage.durability.config_files import ConfigFiles
-from wakelog.storage.durability.watermark import read_mark
-from wakelog.storage.errors import StoreError
-from wakelog.storage.file_system import FileSystem, size_of
-from wakelog.storage.kernels.layout import (
+from wakelog.storage.columns.layout import (
     ENTRY_BYTES,
     GROUP,
     PHYSICAL_OFFSET,
     QUEUE_OFFSET,
     STORE_TIMESTAMP,
 )
+from wakelog.storage.durability.config_files import ConfigFiles
+from wakelog.storage.durability.watermark import read_mark
+from wakelog.storage.errors import StoreError
+from wakelog.storage.file_system import FileSystem, size_of
 from wakelog.storage.log.mapped_file import OpenFiles
 from wakelog.storage.log.record_check import CheckKind, RecordCheck
 from wakelog.storage.log.record_walk import check_at

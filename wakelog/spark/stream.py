@@ -37,8 +37,8 @@ from wakelog.spark.store_view import StoreView
 from wakelog.spark.stores import StoreLog
 from wakelog.spark.tasks import read_messages
 from wakelog.spark.trigger import Offset, TriggeredStream
+from wakelog.storage.columns.layout import PHYSICAL_OFFSET, SIZE
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.kernels.layout import PHYSICAL_OFFSET, SIZE
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,7 +13,7 @@ Read in this order:
 
     errors file_system paths config      the vocabulary, and the only way to the disk
     log/                                 segments; append, flush, commit, allocate
-    queue/ index/ kernels/               from records to queues and keys; compiled scans
+    queue/ index/ columns/               from records to queues and keys; compiled scans
     durability/                          the small files: what is durable, which broker owns it
     recovery/ read/                      the log's end after a stop; pulls and queries
     store_parts -> message_store         a store is opened, closed and served

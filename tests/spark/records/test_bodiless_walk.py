@@ -9,7 +9,7 @@ from tests.spark.logs import FS, write_segments
 from wakelog.spark.records.bodiless_walk import BodilessWalk
 from wakelog.spark.records.column_walk import Sound
 from wakelog.spark.stores import OpenSegment, open_store
-from wakelog.storage.kernels.layout import PHYSICAL_OFFSET, PROPERTIES_BEGIN, PROPERTIES_BYTES
+from wakelog.storage.columns.layout import PHYSICAL_OFFSET, PROPERTIES_BEGIN, PROPERTIES_BYTES
 
 
 def walked(folder: Path, log: LogBytes, walk: BodilessWalk) -> list[tuple[Sound, list[bytes]]]:

@@ -17,7 +17,7 @@ from wakelog.spark.records.column_walk import (
     next_sound_begin,
 )
 from wakelog.spark.stores import OpenSegment, open_store
-from wakelog.storage.kernels.layout import PHYSICAL_OFFSET
+from wakelog.storage.columns.layout import PHYSICAL_OFFSET
 
 SEGMENT_BYTES = 1 << 16
 

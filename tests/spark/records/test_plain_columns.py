@@ -11,7 +11,7 @@ from tests.fakes.columns import compiled_functions
 from tests.fakes.records import record
 from wakelog.compiled.columns import RowFunctions
 from wakelog.spark.records import plain_columns
-from wakelog.storage.kernels.layout import (
+from wakelog.storage.columns.layout import (
     GROUP,
     NO_GROUP,
     NUMBER_FIELDS,

@@ -11,7 +11,7 @@ from wakelog.spark.bounds import Bounds, Selection, Topics
 from wakelog.spark.records.column_walk import RecordWalk, Sound
 from wakelog.spark.records.wanted import Wanted, wanted_records
 from wakelog.spark.stores import OpenSegment, open_store
-from wakelog.storage.kernels.layout import GROUP, NUMBER_FIELDS, PHYSICAL_OFFSET, QUEUE_OFFSET
+from wakelog.storage.columns.layout import GROUP, NUMBER_FIELDS, PHYSICAL_OFFSET, QUEUE_OFFSET
 
 
 class Asked(Topics):

@@ -17,7 +17,7 @@ from wakelog.spark.records.column_walk import RowOptions
 from wakelog.spark.remote.pulled_walk import PulledWalk
 from wakelog.spark.remote.puller import Puller
 from wakelog.spark.remote.query import PulledRange
-from wakelog.storage.kernels.layout import QUEUE_OFFSET
+from wakelog.storage.columns.layout import QUEUE_OFFSET
 
 KEY = ("a", "T", 0)
 AT = QueueAt(*KEY, "a:10911")

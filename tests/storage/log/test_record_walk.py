@@ -20,7 +20,7 @@ from wakelog.protocol.record import (
     decode_record,
     encode_blank,
 )
-from wakelog.storage.kernels.columns import Columns
+from wakelog.storage.columns.scan_columns import Columns
 from wakelog.storage.log.record_check import CheckKind, check_record
 from wakelog.storage.log.record_walk import check_at, next_sound, walk_records
 from wakelog.storage.read.frames import mismatched_places

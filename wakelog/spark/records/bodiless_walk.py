@@ -26,7 +26,7 @@ from wakelog.spark.records.column_walk import (
     Sound,
 )
 from wakelog.spark.records.functions import FUNCTIONS
-from wakelog.storage.kernels.layout import PHYSICAL_OFFSET
+from wakelog.storage.columns.layout import PHYSICAL_OFFSET
 
 WINDOW_BYTES: Final = 1 << 20
 """The size of a usual second-level cache."""

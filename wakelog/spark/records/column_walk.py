@@ -5,7 +5,7 @@ see. A sound record is a row. A record whose lengths do not add up is passed ove
 follows it. For anything else the next sound record is searched. A blank ends the segment. What is
 passed over is returned as `Damage`.
 
-The columns are the arrays of `storage/kernels/layout.py`. Each step fills them and the buffer
+The columns are the arrays of `storage/columns/layout.py`. Each step fills them and the buffer
 again.
 
 Invariants:
@@ -24,7 +24,7 @@ import numpy as np
 
 from wakelog.protocol.record import HEAD_BYTES_MAX
 from wakelog.spark.records.functions import FUNCTIONS
-from wakelog.storage.kernels.layout import (
+from wakelog.storage.columns.layout import (
     NUMBER_FIELDS,
     PHYSICAL_OFFSET,
     QUEUE_ID,
@@ -83,7 +83,7 @@ class Scanned:
     """Sound records in compiled columns, and the bytes that they lie in.
 
     has_bodies: False if the topic follows the head at once.
-    numbers: int64[records, NUMBER_FIELDS]; `count` rows are valid; see `kernels/layout.py`.
+    numbers: int64[records, NUMBER_FIELDS]; `count` rows are valid; see `columns/layout.py`.
     group_firsts: int32, the first record of each queue; the last element counts the queues.
     """
 

@@ -19,7 +19,7 @@ from wakelog.protocol.sys_flag import (
     TRANSACTION_PREPARED,
 )
 from wakelog.spark.records.fields import KEYS_BEGIN, RECORD, STORE_HOST, UNIQ_BEGIN, UNIQ_END
-from wakelog.storage.kernels import layout
+from wakelog.storage.columns import layout
 from wakelog.storage.log import record_walk
 
 _LONG: Final = struct.Struct(">q")

@@ -40,7 +40,7 @@ from wakelog.spark.records import fields as places
 from wakelog.spark.records.column_walk import Array, Damage, RowOptions, Scanned
 from wakelog.spark.records.functions import FUNCTIONS
 from wakelog.spark.records.wanted import Wanted
-from wakelog.storage.kernels import layout
+from wakelog.storage.columns import layout
 
 LOG_APPEND_TIME: Final = pa.scalar(1, pa.int32())
 """Kafka's timestampType for the broker's time."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from wakelog.spark.records.column_walk import Scanned
 from wakelog.spark.records.functions import FUNCTIONS
-from wakelog.storage.kernels.layout import GROUP, NO_GROUP, NUMBER_FIELDS
+from wakelog.storage.columns.layout import GROUP, NO_GROUP, NUMBER_FIELDS
 
 
 class PulledWalk(Scanned):

@@ -30,7 +30,7 @@ from wakelog.spark.errors import DataLost
 from wakelog.spark.options import ReadOptions
 from wakelog.spark.remote.pulled_walk import PulledWalk
 from wakelog.spark.remote.query import PulledRange
-from wakelog.storage.kernels.layout import QUEUE_OFFSET
+from wakelog.storage.columns.layout import QUEUE_OFFSET
 
 REMOVING: Final = "MESSAGE_WAS_REMOVING"
 

@@ -19,6 +19,8 @@ from typing import Any, Final
 import numpy as np
 
 from wakelog.protocol.java import INT_MAX, LONG_MIN
+from wakelog.storage.columns import layout
+from wakelog.storage.columns.scan_columns import Columns
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.index.index_file import (
     ENTRY,
@@ -29,8 +31,6 @@ from wakelog.storage.index.index_file import (
     IndexShape,
     decode_header,
 )
-from wakelog.storage.kernels import layout
-from wakelog.storage.kernels.columns import Columns
 
 Array = np.ndarray[Any, Any]
 

@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 
 from wakelog.protocol.java import INT_MAX, INT_MIN, string_hash
+from wakelog.storage.columns.layout import ENTRY_BYTES
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.kernels.layout import ENTRY_BYTES
 
 if TYPE_CHECKING:
     from wakelog.storage.index.index_block import ChainEntries

@@ -27,6 +27,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from wakelog.storage.columns.layout import ENTRY_BYTES
 from wakelog.storage.file_system import FileSystem, opened
 from wakelog.storage.index.index_block import ENTRY_DTYPE
 from wakelog.storage.index.index_file import (
@@ -37,7 +38,6 @@ from wakelog.storage.index.index_file import (
     IndexShape,
     decode_header,
 )
-from wakelog.storage.kernels.layout import ENTRY_BYTES
 from wakelog.storage.log.mapped_file_queue import zero_from
 from wakelog.storage.log.record_check import SECTOR_BYTES
 

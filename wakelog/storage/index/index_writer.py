@@ -22,6 +22,8 @@ import numpy as np
 
 from wakelog.protocol.properties import split_keys
 from wakelog.protocol.sys_flag import TRANSACTION_ROLLBACK, transaction_type
+from wakelog.storage.columns.layout import PHYSICAL_OFFSET
+from wakelog.storage.columns.scan_columns import Columns
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.dispatched import IndexEnd
 from wakelog.storage.file_system import FileSystem, opened
@@ -40,8 +42,6 @@ from wakelog.storage.index.index_service import (
     index_shape,
     remove_index_files_before,
 )
-from wakelog.storage.kernels.columns import Columns
-from wakelog.storage.kernels.layout import PHYSICAL_OFFSET
 from wakelog.storage.log.allocate import FilesAhead, sync_name
 from wakelog.storage.log.dispatch_request import DispatchRequest
 

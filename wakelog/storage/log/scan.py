@@ -1,11 +1,11 @@
 """Scan a stretch of the log into dispatch requests, up to the first place without a sound record.
 
 Two ways give the same result. This module is plain Python, for small steps and without the compiled
-library. When much of the log waits, the library fills the columns of `kernels/columns.py` instead,
-and leaves rare records to `entry_tags_code`.
+library. When much of the log waits, the library fills the columns of `columns/scan_columns.py`
+instead, and leaves rare records to `entry_tags_code`.
 
 Invariants:
-- Both ways agree on any bytes, damaged ones included (`test_columns`).
+- Both ways agree on any bytes, damaged ones included (`test_scan_columns`).
 - Only sound records are returned, as `record_check.check_record` judges them.
 
 Source: org.apache.rocketmq.store.CommitLog#checkMessageAndReturnSize,

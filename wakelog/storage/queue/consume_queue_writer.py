@@ -36,9 +36,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from wakelog.storage.columns.layout import ENTRY_BYTES
 from wakelog.storage.errors import store_errors
 from wakelog.storage.file_system import Buffer, FileSystem
-from wakelog.storage.kernels.layout import ENTRY_BYTES
 from wakelog.storage.log.mapped_file import OpenFiles
 from wakelog.storage.queue.consume_queue import ConsumeQueue, Places
 from wakelog.storage.queue.consume_queue_ext import (

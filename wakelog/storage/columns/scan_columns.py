@@ -23,7 +23,7 @@ import numpy as np
 
 from wakelog.compiled.columns import ScanFunctions
 from wakelog.protocol.properties import KEYS, UNIQ_KEY, decode_properties
-from wakelog.storage.kernels import layout
+from wakelog.storage.columns import layout
 from wakelog.storage.log.dispatch_request import DispatchRequest
 from wakelog.storage.log.record_check import CheckKind, RecordCheck, check_record
 from wakelog.storage.log.scan import entry_tags_code

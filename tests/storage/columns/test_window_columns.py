@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.fakes.records import LogBytes, properties
-from tests.storage.kernels.test_columns import (
+from tests.storage.columns.test_scan_columns import (
     BUFFER_BYTES,
     DELAYS_MS,
     damaged_bytes,
@@ -16,9 +16,9 @@ from tests.storage.kernels.test_columns import (
 )
 from wakelog.compiled.columns import ScanFunctions
 from wakelog.protocol.record import TOPIC_BYTES_MAX
-from wakelog.storage.kernels.columns import SCAN_BUFFER_BYTES, Columns, ColumnScan
-from wakelog.storage.kernels.layout import KEY_HASH, KEY_RECORD, PHYSICAL_OFFSET
-from wakelog.storage.kernels.window_columns import WindowColumns
+from wakelog.storage.columns.layout import KEY_HASH, KEY_RECORD, PHYSICAL_OFFSET
+from wakelog.storage.columns.scan_columns import SCAN_BUFFER_BYTES, Columns, ColumnScan
+from wakelog.storage.columns.window_columns import WindowColumns
 from wakelog.storage.log.record_check import CheckKind
 
 

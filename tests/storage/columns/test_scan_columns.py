@@ -12,10 +12,10 @@ from wakelog.compiled.columns import ScanFunctions
 from wakelog.protocol.names import SCHEDULE_TOPIC
 from wakelog.protocol.properties import split_keys
 from wakelog.protocol.sys_flag import transaction_type
+from wakelog.storage.columns import layout
+from wakelog.storage.columns.layout import KEY_HASH, KEY_RECORD
+from wakelog.storage.columns.scan_columns import Columns
 from wakelog.storage.index.index_file import index_key_hash
-from wakelog.storage.kernels import layout
-from wakelog.storage.kernels.columns import Columns
-from wakelog.storage.kernels.layout import KEY_HASH, KEY_RECORD
 from wakelog.storage.log.dispatch_request import DispatchRequest
 from wakelog.storage.log.record_check import CheckKind, check_record
 from wakelog.storage.log.scan import PlainScan, scan_plain

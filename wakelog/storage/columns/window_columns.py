@@ -16,14 +16,14 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from wakelog.compiled.columns import ScanFunctions
-from wakelog.storage.kernels.columns import (
+from wakelog.storage.columns.layout import ENTRY_BYTES, TOPIC_BYTES
+from wakelog.storage.columns.scan_columns import (
     SCAN_BUFFER_BYTES,
     Array,
     Columns,
     ColumnScan,
     QueueGroup,
 )
-from wakelog.storage.kernels.layout import ENTRY_BYTES, TOPIC_BYTES
 from wakelog.storage.log.dispatch_request import DispatchRequest
 from wakelog.storage.log.record_check import CheckKind, check_record
 
