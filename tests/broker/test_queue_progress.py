@@ -113,6 +113,12 @@ def test_what_there_is_no_room_for_is_counted(stored: Harness) -> None:
     assert found.left_out == {"queue": 1, "group": 1}
 
 
+def test_queues_of_the_groups_come_before_others(stored: Harness) -> None:
+    found = measured(stored, ("g", "U", 0, 0), queues_max=1)
+    assert (found.max_offset, found.lag) == ({"U": {0: 1}}, {"g": {"U": {0: 1}}})
+    assert found.left_out == {"queue": 2, "group": 0}
+
+
 def test_what_there_is_no_time_for_is_counted(stored: Harness) -> None:
     found = measured(stored, ("g", "T", 0, 1), has_time=lambda: False)
     assert (found.max_offset, found.lag) == ({}, {})

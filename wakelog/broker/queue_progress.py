@@ -76,8 +76,10 @@ def measure(
     queues = store.queues()
     left_out = progress.left_out
     left_out["group"] = selection.left_out_count
-    # By name, so that the same queues are left out each time.
-    named = [(topic, queue_id) for topic in sorted(queues) for queue_id in sorted(queues[topic])]
+    # Those of the groups first. By name, so that the same queues are left out each time.
+    wanted = {topic for _, topic, _ in selection.groups}
+    topics = sorted(queues, key=lambda topic: (topic not in wanted, topic))
+    named = [(topic, queue_id) for topic in topics for queue_id in sorted(queues[topic])]
     for count, (topic, queue_id) in enumerate(named):
         if count >= queues_max or not has_time():
             left_out["queue"] += 1
