@@ -93,17 +93,15 @@ def labels_of(path: Path) -> tuple[str, ...]:
 
 
 def keys_of(part: str, mapping: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield what a part with braces binds of a mapping: the label's value, and what is below."""
+    """Return what a part with braces binds of a mapping: the label's values, and what is below."""
     prefix, _, name = part.partition("{")
-    wanted = name[:-1].partition(":")[2]
-    for key, below in mapping.items():
-        text = str(key)
-        if wanted.startswith("!"):
-            is_bound = not text.startswith(wanted[1:])
-        else:
-            is_bound = text.startswith(prefix or wanted)
-        if is_bound:
-            yield text.removeprefix(prefix), below
+    wanted = name[:-1].partition(":")[2] or prefix
+    found = ((str(key), below) for key, below in mapping.items())
+    if not wanted:
+        return found
+    if wanted.startswith("!"):
+        return ((text, below) for text, below in found if not text.startswith(wanted[1:]))
+    return ((text.removeprefix(prefix), below) for text, below in found if text.startswith(wanted))
 
 
 def gauge(

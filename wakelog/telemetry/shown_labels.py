@@ -31,19 +31,33 @@ def show_labels(
     values: Mapping[str, Any],
 ) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Yield series with the labels that are shown, for those that their paths bind."""
+    places = {label: bound.index(label) for label in shown if label in bound and label != "broker"}
+    of_broker = [label for label in shown if label in OF_IDENTITY]
+    fixed: dict[str, dict[str, str] | None] = {
+        name: _fixed(of_broker, broker) for name, broker in values["brokers"].items()
+    }
+    place_of_broker = bound.index("broker")
+    derives = any(label in DERIVED for label in shown)
     for labels, value in series.items():
-        named = dict(zip(bound, labels, strict=True))
-        broker = values["brokers"][named.pop("broker")]
-        if broker.get("identity", {}).get("role") == MASTER:
-            yield tuple(_label(label, named, broker) for label in shown), value
+        name = labels[place_of_broker]
+        texts = fixed[name]
+        if texts is not None:
+            named = dict(zip(bound, labels, strict=True)) if derives else {}
+            found = (
+                labels[places[label]] if label in places
+                else texts[label] if label in texts
+                else DERIVED[label](named, values["brokers"][name])
+                for label in shown
+            )  # fmt: skip
+            yield tuple(found), value
 
 
-def _label(label: str, named: Named, broker: Mapping[str, Any]) -> str:
-    if label in named:
-        return named[label]
-    if label in DERIVED:
-        return DERIVED[label](named, broker)
-    return str(broker["identity"][OF_IDENTITY[label]])
+def _fixed(shown: list[str], broker: Mapping[str, Any]) -> dict[str, str] | None:
+    """Return the labels that all series of a broker have, None for a slave."""
+    identity = broker.get("identity", {})
+    if identity.get("role") != MASTER:
+        return None
+    return {label: str(identity[OF_IDENTITY[label]]) for label in shown}
 
 
 def _is_system(named: Named, broker: Mapping[str, Any]) -> str:

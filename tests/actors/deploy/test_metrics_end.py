@@ -3,6 +3,7 @@
 import asyncio
 import json
 import socket
+import time
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.actors.deployments import running, small_plan
 from tests.compat.processes import free_port
+from tests.telemetry.test_exposition import exchange
+from tests.telemetry.test_exposition import get as get_request
+from wakelog.actors.deploy.local import LocalDeployment
 from wakelog.actors.deploy.metrics_end import serve_metrics
+from wakelog.broker.state import BrokerState
 from wakelog.network.errors import PortUnavailable
+from wakelog.telemetry.collector import SERIES_MAX
 from wakelog.telemetry.exposition import MetricsServer
 
 
@@ -62,3 +68,54 @@ def test_a_taken_port_is_named() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(PortUnavailable, match=f"127.0.0.1:{port}"):
             asyncio.run(serve_metrics(MetricsServer(nothing, [], nothing), "127.0.0.1", port))
+
+
+TOPICS, QUEUES, GROUPS = 1_000, 8, 50
+STORED_TOPICS = 300
+"""That have messages: more queues than a scrape measures."""
+
+SECONDS_MAX = 1.0
+
+
+def fill(state: BrokerState) -> None:
+    """Have 50 groups consume 1,000 topics of 8 queues each."""
+    for topic in (f"topic-{number:04}" for number in range(TOPICS)):
+        state.topics.create(topic, QUEUES, 0)
+        state.traffic.count_put(topic, QUEUES, 800)
+        for group in (f"group-{number:02}" for number in range(GROUPS)):
+            state.traffic.count_get(topic, group, 1, 100)
+            for queue_id in range(QUEUES):
+                state.offsets.commit(group, topic, queue_id, queue_id % 2)
+
+
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_a_scrape_of_a_large_broker_takes_under_a_second(tmp_path: Path) -> None:
+    """In time of this process, which serves and is scraped: other tests may have the cores."""
+
+    async def main() -> list[tuple[float, str]]:
+        plan = msgspec.structs.replace(
+            small_plan(tmp_path, "mappedFileSizeConsumeQueue=2000"), metrics_port=free_port()
+        )
+        async with running(plan) as (deployment, client):
+            assert isinstance(deployment, LocalDeployment)
+            fill(deployment.brokers[0].service.broker.state)
+            for number in range(STORED_TOPICS):
+                sends = (client.send(f"topic-{number:04}", b"b", queue_id=q) for q in range(QUEUES))
+                await asyncio.gather(*sends)
+            found = []
+            for _ in range(3):
+                began = time.process_time()
+                answer = await exchange(plan.metrics_port, get_request())
+                found.append((time.process_time() - began, answer.decode()))
+            return found
+
+    scrapes = asyncio.run(main())
+    assert min(seconds for seconds, _ in scrapes) < SECONDS_MAX
+    text = scrapes[-1][1]
+    assert text.startswith("HTTP/1.1 200 OK")
+    assert text.count("\nrocketmq_group_get_messages_total{") == SERIES_MAX
+    assert 'dropped_series_total{family="rocketmq_group_get_messages_total"}' in text
+    assert text.count("\nrocketmq_consumer_queue_lag_messages{") > 0
+    assert 'rocketmq_queues_unmeasured{broker="broker-a",kind="group"} 39' in text
