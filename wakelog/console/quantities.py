@@ -67,6 +67,11 @@ def lasting_text(elapsed_ms: float) -> str:
     return f"{seconds} s"
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a number of things: 1 broker, 2,000 brokers."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def _figures(value: float) -> str:
     """Return at most three significant figures, and no more than two behind the point."""
     size = abs(value)

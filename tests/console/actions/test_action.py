@@ -1,6 +1,12 @@
 """The fields of an action and the command that they make."""
 
-from wakelog.console.actions.action import LINES_LENGTH_MAX, TEXT_LENGTH_MAX, Action, Field
+from wakelog.console.actions.action import (
+    LINES_LENGTH_MAX,
+    TEXT_LENGTH_MAX,
+    Action,
+    Field,
+    words_of,
+)
 
 ACTION = Action(
     "paint",
@@ -13,7 +19,7 @@ ACTION = Action(
         Field("body", "Body", "lines", is_required=False),
         Field("key", "Key", "secret", is_required=False),
     ),
-    lambda values: ["paint", values["name"], "-k", values["key"]],
+    words_of("paint {name} -k {key}"),
     "/paint/{name}",
 )
 
@@ -67,11 +73,17 @@ def test_a_secret_is_in_no_command_that_is_shown() -> None:
 
 
 def test_the_account_in_an_address_is_not_shown() -> None:
-    action = Action(
-        "move", "Move", (Field("to", "To", "address"),), lambda values: ["move", values["to"]], "/"
-    )
+    action = Action("move", "Move", (Field("to", "To", "address"),), words_of("move {to}"), "/")
     values, refused = action.checked({"to": "etcd://user:secret@a:1,b:1"})
     assert not refused and list(action.words(values)) == ["move", "etcd://user:secret@a:1,b:1"]
     assert action.command(values) == "wakelog move etcd://a:1,b:1"
     said = "etcd://user:secret@a:1,b:1 does not answer"
     assert action.hidden(said, values) == "etcd://a:1,b:1 does not answer"
+
+
+def test_a_template_takes_values_whole_and_the_first_part_that_has_some() -> None:
+    words = words_of("paint [-b {one}|-c {all}] -l [{is-loud}|false] [-x {x}]")
+    values = {"one": "", "all": "a b -x {one}", "is-loud": "", "x": ""}
+    assert words(values) == ["paint", "-c", "a b -x {one}", "-l", "false"]
+    more = {**values, "one": "1", "is-loud": "true", "x": "y"}
+    assert words(more) == ["paint", "-b", "1", "-l", "true", "-x", "y"]

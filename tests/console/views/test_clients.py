@@ -30,7 +30,7 @@ def test_a_client_of_two_groups_comes_once() -> None:
 def test_clients_are_found_by_address_language_and_group() -> None:
     found = clients.rows(cluster())
     for word, names in (("0.8", ["other@2"]), ("python", ["app@1"]), ("b", ["app@1"])):
-        shown = clients.client_list(found, {"q": word})
+        shown = clients.CLIENTS.page(found, {"q": word})
         assert [row.client_id for row in shown.rows] == names
 
 
@@ -62,7 +62,7 @@ def test_a_broker_that_says_nothing_of_producers_is_named() -> None:
 
 def test_producers_are_found_by_what_a_row_shows() -> None:
     found = clients.producer_rows(with_producers())
-    shown = clients.producer_list(found, {"q": ":2", "sort": "-heard"})
+    shown = clients.PRODUCERS.page(found, {"q": ":2", "sort": "-heard"})
     assert [row.client_id for row in shown.rows] == ["x"]
 
 

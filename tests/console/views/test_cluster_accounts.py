@@ -39,8 +39,8 @@ def test_an_account_that_differs_comes_once_for_each_form() -> None:
 
 def test_accounts_are_found_by_their_rules() -> None:
     rows = views.rows([broker(1, ADMIN, SHOP)])
-    assert [x.name for x in views.account_list(rows, {"q": "orders"}).rows] == ["shop-service"]
-    assert views.account_list(rows, {}).total == 2
+    assert [x.name for x in views.ACCOUNTS.page(rows, {"q": "orders"}).rows] == ["shop-service"]
+    assert views.ACCOUNTS.page(rows, {}).total == 2
 
 
 def test_a_broker_without_accounts_says_why() -> None:

@@ -88,11 +88,11 @@ def test_a_time_is_said_from_now_on(due_ms: int | None, text: str) -> None:
 
 def test_levels_are_sorted_and_filtered() -> None:
     found = rows(history_of(SOON, LATE, DONE))
-    by_level = delayed.level_list(found, {})
+    by_level = delayed.LEVELS.page(found, {})
     assert [row.level for row in by_level.rows] == [1, 2, 3]
-    by_waiting = delayed.level_list(found, {"sort": "-waiting"})
+    by_waiting = delayed.LEVELS.page(found, {"sort": "-waiting"})
     assert [row.level for row in by_waiting.rows] == [1, 3, 2]
-    assert delayed.level_list(found, {"q": "b"}).total == 0
+    assert delayed.LEVELS.page(found, {"q": "b"}).total == 0
 
 
 def test_a_broker_that_refuses_is_named() -> None:

@@ -4,23 +4,22 @@ from collections.abc import Mapping
 
 import pytest
 
-from wakelog.console.views.lists import Head, Listed, listed
+from wakelog.console.views.lists import Head, Listed, ListOf
 
 Row = tuple[str, int | None]
 ROWS: list[Row] = [("beta", 2), ("Alpha", None), ("gamma", 1)]
-HEADS = (Head("name", "Name"), Head("size", "Size", is_number=True))
+LIST = ListOf(
+    (
+        Head("name", "Name", lambda row: row[0].lower()),
+        Head("size", "Size", lambda row: row[1], is_number=True),
+    ),
+    text=lambda row: row[0],
+    sort="name",
+)
 
 
 def shown(query: Mapping[str, str], rows: list[Row] = ROWS, rows_a_page: int = 100) -> Listed[Row]:
-    return listed(
-        rows,
-        HEADS,
-        query,
-        text=lambda row: row[0],
-        keys={"name": lambda row: row[0].lower(), "size": lambda row: row[1]},
-        sort="name",
-        rows_a_page=rows_a_page,
-    )
+    return LIST._replace(rows_a_page=rows_a_page).page(rows, query)
 
 
 @pytest.mark.parametrize(

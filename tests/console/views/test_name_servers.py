@@ -72,9 +72,12 @@ def test_settings_say_where_they_come_from_and_what_waits() -> None:
 
 def test_values_are_filtered_by_key_and_value() -> None:
     table = {"orders": "broker-a:4", "bills": "broker-b:2"}
-    found = name_servers.value_list(table, {"q": "broker-a"})
+    found = name_servers.VALUES.page(sorted(table.items()), {"q": "broker-a"})
     assert (found.rows, found.total) == ([("orders", "broker-a:4")], 1)
-    assert [key for key, _ in name_servers.value_list(table, {}).rows] == ["bills", "orders"]
+    assert [key for key, _ in name_servers.VALUES.page(sorted(table.items()), {}).rows] == [
+        "bills",
+        "orders",
+    ]
 
 
 def test_a_setting_of_a_broker_is_by_default_chosen_or_of_its_host() -> None:

@@ -57,7 +57,7 @@ def test_what_is_not_read_yet_comes_last() -> None:
         topics.TopicRow(name, "", 1, "read", (), ends)
         for name, ends in (("a", None), ("b", Ends(1, table, 7)))
     ]
-    shown = topics.topic_list(found, {"sort": "-held"})
+    shown = topics.TOPICS.page(found, {"sort": "-held"})
     assert [row.name for row in shown.rows] == ["b", "a"]
 
 

@@ -17,11 +17,12 @@ from wakelog.cli.admin.command import (
     mqadmin,
 )
 from wakelog.cli.admin.java_text import first_rate
-from wakelog.cli.admin.topics import ORDER_NAMESPACE, order_configuration, put_value, targets
+from wakelog.cli.admin.topics import order_configuration, put_value, targets
 from wakelog.cli.output import Output, Table, Text
 from wakelog.client.admin import Admin, Configuration, cluster_members
 from wakelog.client.errors import ClientError
 from wakelog.protocol.codes import RequestCode as Code
+from wakelog.protocol.names import ORDER_NAMESPACE
 
 MS_PER_HOUR: Final = 3_600_000
 LIST_LAYOUT: Final = "%-16s  %-22s  %-4s  %-22s %-16s %19s %19s %10s %5s %6s"

@@ -24,9 +24,8 @@ from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.codes import RequestCode as Code
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.java import exact_time
-from wakelog.protocol.names import DLQ_PREFIX, RETRY_PREFIX
+from wakelog.protocol.names import DLQ_PREFIX, ORDER_NAMESPACE, RETRY_PREFIX
 
-ORDER_NAMESPACE: Final = "ORDER_TOPIC_CONFIG"
 UNIT_FLAG, UNIT_SUB_FLAG = 1, 2
 RULE_CHARACTERS: Final = 158
 ROUTE_LAYOUT: Final = "%-45s %-32s %-50s %-10s %-11s %-5s"

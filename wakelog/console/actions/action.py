@@ -81,6 +81,28 @@ class Field(NamedTuple):
     length_max: int = TEXT_LENGTH_MAX
 
 
+_PART: Final = re.compile(r"\[[^\]]*\]|\S+")
+_NAME: Final = re.compile(r"\{([\w-]+)\}")
+
+
+def words_of(template: str) -> Callable[[Values], Words]:
+    """Return what makes the words of a command of the values of fields.
+
+    template: words; `{name}` is the value of a field, whole. `[-b {one}|-c {all}]` is the first of
+        its parts whose values are not empty, or nothing.
+    """
+
+    def words(values: Values) -> Words:
+        said: list[str] = []
+        for part in _PART.findall(template):
+            choices = part[1:-1].split("|") if part[0] == "[" else [part]
+            fitting = (x for x in choices if x is part or all(map(values.get, _NAME.findall(x))))
+            said += [word.format_map(values) for word in next(fitting, "").split()]
+        return said
+
+    return words
+
+
 Preview = Callable[[Admin, Values], Awaitable[list[str]]]
 
 
@@ -155,11 +177,6 @@ class Action(NamedTuple):
             if field.kind == "address" and (address := values.get(field.name, "")):
                 text = text.replace(address, without_account(address))
         return text
-
-
-def counted(count: int, noun: str) -> str:
-    """Return a number of things: 1 broker, 2,000 brokers."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _wrong(field: Field, text: str) -> str:

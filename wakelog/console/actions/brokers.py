@@ -3,12 +3,7 @@
 from typing import Final
 
 from wakelog.client.admin import Admin
-from wakelog.console.actions.action import Action, Field, Values, Words
-
-
-def _change(values: Values) -> Words:
-    words = ["admin", "updateBrokerConfig", "-b", values["broker"]]
-    return [*words, "-k", values["key"], "-v", values["value"]]
+from wakelog.console.actions.action import Action, Field, Values, words_of
 
 
 async def _before_change(admin: Admin, values: Values) -> list[str]:
@@ -28,7 +23,7 @@ ACTIONS: Final = (
             Field("key", "Key"),
             Field("value", "Value"),
         ),
-        _change,
+        words_of("admin updateBrokerConfig -b {broker} -k {key} -v {value}"),
         "/brokers",
         _before_change,
     ),

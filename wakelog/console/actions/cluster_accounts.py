@@ -8,7 +8,7 @@ from typing import Final
 from wakelog.broker.access.accounts import KEY_LENGTH_MIN
 from wakelog.client.access import accounts_at
 from wakelog.client.admin import Admin
-from wakelog.console.actions.action import Action, Field, Values, Words
+from wakelog.console.actions.action import Action, Field, Values, Words, words_of
 from wakelog.console.views.messages import visible
 
 PERMISSIONS: Final = tuple(
@@ -55,10 +55,6 @@ def _update(values: Values) -> Words:
     ):
         words += [flag, text] if text else []
     return [*words, "-m", "true" if values["admin"] == "true" else "false"]
-
-
-def _delete(values: Values) -> Words:
-    return ["admin", "deleteAccessConfig", "-c", values["cluster"], "-a", values["account"]]
 
 
 async def _before_delete(admin: Admin, values: Values) -> list[str]:
@@ -118,7 +114,7 @@ ACTIONS: Final = (
         "delete-account",
         "Delete an account",
         (CLUSTER, ACCOUNT),
-        _delete,
+        words_of("admin deleteAccessConfig -c {cluster} -a {account}"),
         "/access",
         _before_delete,
         typed="account",

@@ -5,21 +5,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from wakelog.client.admin import Admin
-from wakelog.console.actions.action import Action, Field, Shown, Values, Words, counted
+from wakelog.console.actions.action import Action, Field, Shown, Values, words_of
+from wakelog.console.actions.topics import BROKER, CLUSTER, TOPIC
+from wakelog.console.quantities import counted
 from wakelog.console.views.groups import settings_of
 from wakelog.protocol.bodies import SubscriptionGroupConfig
-from wakelog.protocol.names import NAME_LENGTH_MAX
 
-GROUP: Final = Field(
-    "group",
-    "Group",
-    pattern=rf"[%|a-zA-Z0-9_-]{{1,{NAME_LENGTH_MAX}}}",
-    help="letters, digits, %, |, _ and -",
-)
-CLUSTER: Final = Field("cluster", "Cluster", help="all its masters")
-BROKER: Final = Field(
-    "broker", "One broker alone", is_required=False, help="HOST:PORT; empty for the cluster"
-)
+GROUP: Final = TOPIC._replace(name="group", label="Group")
 
 
 def _switch(name: str, label: str, value: str = "") -> Field:
@@ -35,6 +27,13 @@ SETTINGS: Final = (
     Field("retry-queues", "Queues of its retries", "number", "1", maximum=65_535),
     Field("broker-id", "Id of the replica that it pulls from", "number", "0", help="0: master"),
     Field("slow-broker-id", "Id of the replica when it is slow", "number", "1"),
+)
+
+
+UPDATE: Final = words_of(
+    "admin updateSubGroup [-b {broker}|-c {cluster}] -g {group} -s [{consume}|false] "
+    "-m [{first}|false] -d [{broadcast}|false] -a [{notify}|false] -r {retries} "
+    "-q {retry-queues} -i {broker-id} -w {slow-broker-id}"
 )
 
 
@@ -68,16 +67,6 @@ def _wanted(values: Values) -> SubscriptionGroupConfig:
         int(values["slow-broker-id"]),
         bool(values["notify"]),
     )
-
-
-def _update(values: Values) -> Words:
-    place = ["-b", values["broker"]] if values["broker"] else ["-c", values["cluster"]]
-    words = ["admin", "updateSubGroup", *place, "-g", values["group"]]
-    for flag, name in (("-s", "consume"), ("-m", "first"), ("-d", "broadcast"), ("-a", "notify")):
-        words += [flag, values[name] or "false"]
-    for flag, name in (("-r", "retries"), ("-q", "retry-queues")):
-        words += [flag, values[name]]
-    return [*words, "-i", values["broker-id"], "-w", values["slow-broker-id"]]
 
 
 def changes_of(
@@ -117,7 +106,7 @@ def _pausing(name: str) -> Shown:
             "what comes until then waits, as far as the brokers keep it",
         ][: 3 if name == "pause" else 2]
 
-    return Shown(lambda values: [name, values["group"]], sums)
+    return Shown(words_of(f"{name} {{group}}"), sums)
 
 
 ACTIONS: Final = (
@@ -125,7 +114,7 @@ ACTIONS: Final = (
         "create-group",
         "Create group",
         (GROUP, CLUSTER, BROKER, *SETTINGS),
-        _update,
+        UPDATE,
         "/groups",
         _before_update,
         does="A consumer makes its own group, where autoCreateSubscriptionGroup allows it.",
@@ -134,7 +123,7 @@ ACTIONS: Final = (
         "change-group",
         "Change group",
         (GROUP, CLUSTER, BROKER, *SETTINGS),
-        _update,
+        UPDATE,
         "/groups/{group}",
         _before_update,
         does="Each broker keeps settings of its own. All of these are set.",
@@ -143,7 +132,7 @@ ACTIONS: Final = (
         "pause-group",
         "Pause group",
         (GROUP,),
-        lambda values: ["pause", values["group"], "--yes"],
+        words_of("pause {group} --yes"),
         "/groups/{group}",
         shown=_pausing("pause"),
         does="Brokers refuse its pulls (consumeEnable=false). Its clients stay online, and wait.",
@@ -152,7 +141,7 @@ ACTIONS: Final = (
         "resume-group",
         "Resume group",
         (GROUP,),
-        lambda values: ["resume", values["group"], "--yes"],
+        words_of("resume {group} --yes"),
         "/groups/{group}",
         shown=_pausing("resume"),
         does="It consumes again from where it was.",

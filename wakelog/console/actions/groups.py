@@ -5,7 +5,8 @@ from typing import Any, Final
 
 from wakelog.client.admin import Admin, addresses_by_broker
 from wakelog.client.errors import ClientError
-from wakelog.console.actions.action import Action, Field, Shown, Values, Words, counted
+from wakelog.console.actions.action import Action, Field, Shown, Values, Words, words_of
+from wakelog.console.quantities import counted
 from wakelog.protocol.bodies import ConsumeStats
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.names import DLQ_PREFIX, RETRY_PREFIX
@@ -19,14 +20,6 @@ _NOWHERE: Final = (ResponseCode.CONSUMER_NOT_ONLINE, ResponseCode.TOPIC_NOT_EXIS
 TO: Final = Field("to", "To", value="now", help="beginning, now, 2h, or 2026-11-24T06:00")
 
 
-def _reset(values: Values) -> Words:
-    return ["reset", values["group"], values["topic"], "--to", values["to"], "--yes"]
-
-
-def _skip(values: Values) -> Words:
-    return ["reset", values["group"], values["topic"], "--to", "now", "--yes"]
-
-
 async def _lag_text(admin: Admin, values: Values) -> str:
     stats = await admin.consume_stats(values["group"], values["topic"])
     return f"{values['group']} lags by {stats.total_diff():,} on {values['topic']} now"
@@ -36,20 +29,11 @@ async def _before_skip(admin: Admin, values: Values) -> list[str]:
     return [await _lag_text(admin, values), "it will consume none of them"]
 
 
-def _show_reset(values: Values) -> Words:
-    return ["reset", values["group"], values["topic"], "--to", values["to"]]
-
-
 def _sum_reset(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Say how many messages come again, and how many never. rows: a queue each."""
     moves = [x["offset"] - x["consumedTo"] for x in rows if "consumedTo" in x]
     again, skipped = -sum(x for x in moves if x < 0), sum(x for x in moves if x > 0)
     return [f"gives {again:,} messages again, skips {skipped:,}"]
-
-
-def _delete(values: Values) -> Words:
-    words = ["admin", "deleteSubGroup", "-c", values["cluster"], "-g", values["group"]]
-    return [*words, "-r", "true"] if values["offsets"] else words
 
 
 async def _before_delete(admin: Admin, values: Values) -> list[str]:
@@ -83,11 +67,6 @@ async def _clients_count(admin: Admin, group: str) -> int:
         if error.code not in _NOWHERE:
             raise
         return 0
-
-
-def _clone(values: Values) -> Words:
-    words = ["admin", "cloneGroupOffset", "-s", values["source"], "-d", values["group"]]
-    return [*words, "-t", values["topic"]]
 
 
 async def _before_clone(admin: Admin, values: Values) -> list[str]:
@@ -165,15 +144,15 @@ ACTIONS: Final = (
         "reset-offsets",
         "Reset offsets",
         (GROUP, TOPIC, TO),
-        _reset,
+        words_of("reset {group} {topic} --to {to} --yes"),
         "/groups/{group}",
-        shown=Shown(_show_reset, _sum_reset),
+        shown=Shown(words_of("reset {group} {topic} --to {to}"), _sum_reset),
     ),
     Action(
         "skip-messages",
         "Skip messages",
         (GROUP, TOPIC),
-        _skip,
+        words_of("reset {group} {topic} --to now --yes"),
         "/groups/{group}",
         _before_skip,
         typed="group",
@@ -186,7 +165,7 @@ ACTIONS: Final = (
             Field("group", "To group"),
             Field("topic", "Topic", help="at its brokers, offsets of all topics are cloned"),
         ),
-        _clone,
+        words_of("admin cloneGroupOffset -s {source} -d {group} -t {topic}"),
         "/groups/{group}",
         _before_clone,
         does="A group gets the offsets that another one has now.",
@@ -199,7 +178,7 @@ ACTIONS: Final = (
             Field("cluster", "Cluster"),
             Field("offsets", "Forget its offsets, too", "switch", "true", is_required=False),
         ),
-        _delete,
+        words_of("admin deleteSubGroup -c {cluster} -g {group} [-r {offsets}]"),
         "/groups",
         _before_delete,
         typed="group",

@@ -10,8 +10,8 @@ from wakelog.broker.replication.known_group import known_group
 from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError
 from wakelog.client.route import MASTER_ID
-from wakelog.console.actions.action import Action, Field, Shown, Values, Words
-from wakelog.console.quantities import bytes_text
+from wakelog.console.actions.action import Action, Field, Shown, Values, words_of
+from wakelog.console.quantities import bytes_text, counted
 from wakelog.protocol.bodies import TopicConfigSerializeWrapper, TopicList
 from wakelog.protocol.codes import RequestCode as Code
 from wakelog.protocol.names import DLQ_PREFIX, RETRY_PREFIX
@@ -22,23 +22,19 @@ MASTERS_ASKED_MAX: Final = 32
 
 NAME: Final = Field("broker", "Broker", help="its name, such as broker-a")
 ADDRESS: Final = Field("broker", "Broker", help="HOST:PORT")
+SWITCH: Final = "cluster failover {broker} --register {register} [--to {to}]"
 _PAGE: Final = "/brokers/{broker}?tab=maintenance"
-
-
-def _wipe(values: Values) -> Words:
-    return ["admin", "wipeWritePerm", "-b", values["broker"]]
 
 
 async def _before_wipe(admin: Admin, values: Values) -> list[str]:
     name = values["broker"]
     own, others, unknown = await _writable_topics(admin, name)
     alone = sorted(own - others)
-    count = len(admin.options.name_servers)
-    servers = "1 name server" if count == 1 else f"{count:,} name servers"
-    found = [f"producers find no queue at {name} for {_topics(len(own))}, by {servers}"]
+    servers = counted(len(admin.options.name_servers), "name server")
+    found = [f"producers find no queue at {name} for {counted(len(own), 'topic')}, by {servers}"]
     if alone:
         names = ", ".join(alone[:5]) + (f" and {len(alone) - 5:,} more" if len(alone) > 5 else "")
-        found.append(f"{_topics(len(alone))} can be sent to nowhere else: {names}")
+        found.append(f"{counted(len(alone), 'topic')} can be sent to nowhere else: {names}")
     else:
         found.append("each of them can be sent to at another broker")
     if unknown:
@@ -50,13 +46,11 @@ async def _before_wipe(admin: Admin, values: Values) -> list[str]:
     ]
 
 
-def _add(values: Values) -> Words:
-    return ["admin", "addWritePerm", "-b", values["broker"]]
-
-
 async def _before_add(admin: Admin, values: Values) -> list[str]:
     own, _, _ = await _writable_topics(admin, values["broker"])
-    return [f"producers find the queues of {values['broker']} again, for {_topics(len(own))}"]
+    return [
+        f"producers find the queues of {values['broker']} again, for {counted(len(own), 'topic')}"
+    ]
 
 
 async def _writable_topics(admin: Admin, name: str) -> tuple[set[str], set[str], int]:
@@ -99,14 +93,6 @@ async def _topics_at(admin: Admin, address: str) -> set[str]:
     }
 
 
-def _topics(count: int) -> str:
-    return "1 topic" if count == 1 else f"{count:,} topics"
-
-
-def _clean_expired(values: Values) -> Words:
-    return ["admin", "cleanExpiredCQ", "-b", values["broker"]]
-
-
 async def _before_clean_expired(admin: Admin, values: Values) -> list[str]:
     address = values["broker"]
     begin = (await admin.runtime_info(address)).get("commitLogMinOffset", "0")
@@ -115,10 +101,6 @@ async def _before_clean_expired(admin: Admin, values: Values) -> list[str]:
         "queues all of whose messages are gone from the log are deleted, and nothing of the log",
         "the broker does not say before how many these are",
     ]
-
-
-def _clean_unused(values: Values) -> Words:
-    return ["admin", "cleanUnusedTopic", "-b", values["broker"]]
 
 
 async def _before_clean_unused(admin: Admin, values: Values) -> list[str]:
@@ -134,16 +116,7 @@ async def _queues_text(admin: Admin, address: str) -> str:
     table = await admin.ask_for(TopicConfigSerializeWrapper, address, Code.GET_ALL_TOPIC_CONFIG)
     configs = table.topic_config_table.values()
     queues = sum(max(each.read_queue_nums, each.write_queue_nums) for each in configs)
-    return f"{address} has {_topics(len(configs))} with {queues:,} queues"
-
-
-def _show_switch(values: Values) -> Words:
-    words = ["cluster", "failover", values["broker"], "--register", values["register"]]
-    return [*words, "--to", values["to"]] if values["to"] else words
-
-
-def _switch(values: Values) -> Words:
-    return [*_show_switch(values), "--yes"]
+    return f"{address} has {counted(len(configs), 'topic')} with {queues:,} queues"
 
 
 async def _before_switch(admin: Admin, values: Values) -> list[str]:
@@ -198,10 +171,10 @@ ACTIONS: Final[tuple[Action, ...]] = (
                 help="number of a replica in sync; none for the best one",
             ),
         ),
-        _switch,
+        words_of(SWITCH + " --yes"),
         "/brokers/{broker}",
         _before_switch,
-        shown=Shown(_show_switch, _sum_switch),
+        shown=Shown(words_of(SWITCH), _sum_switch),
         typed="broker",
         does="Another replica that has every acknowledged message becomes the master.",
     ),
@@ -209,7 +182,7 @@ ACTIONS: Final[tuple[Action, ...]] = (
         "stop-sends",
         "Stop sends to a broker",
         (NAME,),
-        _wipe,
+        words_of("admin wipeWritePerm -b {broker}"),
         _PAGE,
         _before_wipe,
         typed="broker",
@@ -219,7 +192,7 @@ ACTIONS: Final[tuple[Action, ...]] = (
         "allow-sends",
         "Allow sends to a broker",
         (NAME,),
-        _add,
+        words_of("admin addWritePerm -b {broker}"),
         _PAGE,
         _before_add,
     ),
@@ -227,7 +200,7 @@ ACTIONS: Final[tuple[Action, ...]] = (
         "clean-expired-queues",
         "Clean expired queues",
         (ADDRESS,),
-        _clean_expired,
+        words_of("admin cleanExpiredCQ -b {broker}"),
         "/brokers",
         _before_clean_expired,
         typed="broker",
@@ -236,7 +209,7 @@ ACTIONS: Final[tuple[Action, ...]] = (
         "clean-unused-topics",
         "Clean queues without a topic",
         (ADDRESS,),
-        _clean_unused,
+        words_of("admin cleanUnusedTopic -b {broker}"),
         "/brokers",
         _before_clean_unused,
         typed="broker",

@@ -5,10 +5,10 @@ from typing import Final
 from wakelog.client.admin import Admin
 from wakelog.client.message_search import by_id
 from wakelog.client.received import ReceivedMessage
-from wakelog.console.actions.action import Action, Field, Values, Words
+from wakelog.console.actions.action import Action, Field, Values, words_of
 from wakelog.console.views.messages import visible
 
-_ID: Final = Field(
+ID: Final = Field(
     "id",
     "Id of the message",
     pattern=r"(?:[0-9A-Fa-f]{32}|[0-9A-Fa-f]{56})",
@@ -16,10 +16,6 @@ _ID: Final = Field(
 )
 _TOPIC: Final = Field("topic", "Topic", is_required=False, help="for the way back")
 _PAGE: Final = "/messages/{id}?topic={topic}"
-
-
-def _send_again(values: Values) -> Words:
-    return ["admin", "queryMsgById", "-i", values["id"], "-s", "true"]
 
 
 async def _before_send_again(admin: Admin, values: Values) -> list[str]:
@@ -31,11 +27,6 @@ async def _before_send_again(admin: Admin, values: Values) -> list[str]:
         f"topic {visible(topic)} gets 1 more message of {len(message.record.body):,} bytes",
         f"{len(groups):,} groups get it: {visible(names)}",
     ]
-
-
-def _consume(values: Values) -> Words:
-    words = ["admin", "queryMsgById", "-i", values["id"]]
-    return [*words, "-g", values["group"], "-d", values["client"]]
 
 
 async def _before_consume(admin: Admin, values: Values) -> list[str]:
@@ -58,8 +49,8 @@ ACTIONS: Final[tuple[Action, ...]] = (
     Action(
         "send-message-again",
         "Send the message again",
-        (_ID, _TOPIC),
-        _send_again,
+        (ID, _TOPIC),
+        words_of("admin queryMsgById -i {id} -s true"),
         _PAGE,
         _before_send_again,
         does="Its body and properties are stored once more, as a new message of its topic.",
@@ -67,8 +58,8 @@ ACTIONS: Final[tuple[Action, ...]] = (
     Action(
         "consume-message",
         "Consume the message directly",
-        (_ID, _TOPIC, Field("group", "Group"), Field("client", "Id of the client")),
-        _consume,
+        (ID, _TOPIC, Field("group", "Group"), Field("client", "Id of the client")),
+        words_of("admin queryMsgById -i {id} -g {group} -d {client}"),
         _PAGE,
         _before_consume,
         does="A client that is online gets this one message, and says what came of it.",

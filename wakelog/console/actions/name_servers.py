@@ -6,11 +6,11 @@ Each of them goes to every name server.
 from typing import Final
 
 from wakelog.client.admin import Admin
-from wakelog.console.actions.action import Action, Field, Values, Words
+from wakelog.console.actions.action import Action, Field, Values, words_of
+from wakelog.console.quantities import counted
 from wakelog.protocol.codes import RequestCode as Code
 from wakelog.protocol.codes import ResponseCode
-
-ORDER_NAMESPACE: Final = "ORDER_TOPIC_CONFIG"
+from wakelog.protocol.names import ORDER_NAMESPACE
 
 NAMESPACE: Final = Field("namespace", "Namespace")
 KEY: Final = Field("key", "Key")
@@ -18,10 +18,6 @@ VALUE: Final = Field("value", "Value")
 TOPIC: Final = Field("topic", "Topic")
 _VALUES: Final = "/name-servers?tab=values&namespace={namespace}"
 _ORDERS: Final = "/name-servers?tab=values"
-
-
-def _change(values: Values) -> Words:
-    return ["admin", "updateNamesrvConfig", "-k", values["key"], "-v", values["value"]]
 
 
 async def _before_change(admin: Admin, values: Values) -> list[str]:
@@ -34,22 +30,8 @@ async def _before_change(admin: Admin, values: Values) -> list[str]:
     return found
 
 
-def _set(values: Values) -> Words:
-    words = ["admin", "updateKvConfig", "-s", values["namespace"]]
-    return [*words, "-k", values["key"], "-v", values["value"]]
-
-
 async def _before_set(admin: Admin, values: Values) -> list[str]:
-    return [await _now(admin, values["namespace"], values["key"]), _servers(admin)]
-
-
-def _delete(values: Values) -> Words:
-    return ["admin", "deleteKvConfig", "-s", values["namespace"], "-k", values["key"]]
-
-
-def _set_order(values: Values) -> Words:
-    words = ["admin", "updateOrderConf", "-t", values["topic"]]
-    return [*words, "-m", "put", "-v", values["order"]]
+    return [await _now(admin, values["namespace"], values["key"]), _changed_at(admin)]
 
 
 async def _before_order(admin: Admin, values: Values) -> list[str]:
@@ -62,12 +44,8 @@ async def _before_order(admin: Admin, values: Values) -> list[str]:
         f"the topic has these queues now: {has or 'none'}",
         "clients keep to the brokers of the order, also while one of them is away, if "
         "orderMessageEnable=true at the name servers",
-        _servers(admin),
+        _changed_at(admin),
     ]
-
-
-def _delete_order(values: Values) -> Words:
-    return ["admin", "updateOrderConf", "-t", values["topic"], "-m", "delete"]
 
 
 async def _now(admin: Admin, namespace: str, key: str) -> str:
@@ -81,9 +59,8 @@ async def _now(admin: Admin, namespace: str, key: str) -> str:
     return f"{key} is {response.ext_fields.get('value') or 'empty'} now"
 
 
-def _servers(admin: Admin) -> str:
-    count = len(admin.options.name_servers)
-    return f"it is changed at {'1 name server' if count == 1 else f'{count:,} name servers'}"
+def _changed_at(admin: Admin) -> str:
+    return f"it is changed at {counted(len(admin.options.name_servers), 'name server')}"
 
 
 ACTIONS: Final[tuple[Action, ...]] = (
@@ -91,16 +68,23 @@ ACTIONS: Final[tuple[Action, ...]] = (
         "change-name-server-setting",
         "Change setting of name servers",
         (KEY, VALUE),
-        _change,
+        words_of("admin updateNamesrvConfig -k {key} -v {value}"),
         "/name-servers?tab=settings",
         _before_change,
     ),
-    Action("set-value", "Set value", (NAMESPACE, KEY, VALUE), _set, _VALUES, _before_set),
+    Action(
+        "set-value",
+        "Set value",
+        (NAMESPACE, KEY, VALUE),
+        words_of("admin updateKvConfig -s {namespace} -k {key} -v {value}"),
+        _VALUES,
+        _before_set,
+    ),
     Action(
         "delete-value",
         "Delete value",
         (NAMESPACE, KEY),
-        _delete,
+        words_of("admin deleteKvConfig -s {namespace} -k {key}"),
         _VALUES,
         _before_set,
         typed="key",
@@ -109,7 +93,7 @@ ACTIONS: Final[tuple[Action, ...]] = (
         "set-order",
         "Set order",
         (TOPIC, Field("order", "Brokers and queues", help="broker-a:4;broker-b:4")),
-        _set_order,
+        words_of("admin updateOrderConf -t {topic} -m put -v {order}"),
         _ORDERS,
         _before_order,
         does="An ordered topic keeps its queues while one of these brokers is away.",
@@ -118,7 +102,7 @@ ACTIONS: Final[tuple[Action, ...]] = (
         "delete-order",
         "Delete order",
         (TOPIC,),
-        _delete_order,
+        words_of("admin updateOrderConf -t {topic} -m delete"),
         _ORDERS,
         _before_order,
         typed="topic",

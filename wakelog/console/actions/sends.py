@@ -5,8 +5,9 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from wakelog.client.admin import Admin
-from wakelog.console.actions.action import Action, Field, Values, Words, counted
+from wakelog.console.actions.action import Action, Field, Values, Words
 from wakelog.console.actions.topics import TOPIC
+from wakelog.console.quantities import counted
 from wakelog.protocol.delay_levels import DEFAULT_DELAY_LEVELS
 
 DELAYS: Final = tuple((text, text) for text in DEFAULT_DELAY_LEVELS.split())

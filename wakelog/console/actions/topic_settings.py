@@ -6,15 +6,13 @@ from typing import Final, NamedTuple
 
 from wakelog.client.admin import Admin, addresses_by_broker
 from wakelog.client.errors import ClientError
-from wakelog.console.actions.action import Action, Field, Values, Words, counted
-from wakelog.console.actions.topics import CLUSTER, PERM, TOPIC
+from wakelog.console.actions.action import Action, Field, Values, words_of
+from wakelog.console.actions.topics import BROKER, CLUSTER, ORDER, PERM, TOPIC
+from wakelog.console.quantities import counted
 from wakelog.protocol.bodies import QueueData, TopicOffset, TopicRouteData
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.sys_flag import PERM_READ, PERM_WRITE
 
-BROKER: Final = Field(
-    "broker", "One broker alone", is_required=False, help="HOST:PORT; empty for the cluster"
-)
 MAY: Final = {
     PERM_READ | PERM_WRITE: "read and write",
     PERM_READ: "read alone",
@@ -31,21 +29,6 @@ class Settings(NamedTuple):
 
 
 LABELS: Final = ("queues to read", "queues to write", "clients may")
-
-
-def _place(values: Values) -> list[str]:
-    return ["-b", values["broker"]] if values["broker"] else ["-c", values["cluster"]]
-
-
-def _change(values: Values) -> Words:
-    words = ["admin", "updateTopic", *_place(values), "-t", values["topic"], "-r", values["read"]]
-    words += ["-w", values["write"], "-p", values["perm"]]
-    return [*words, "-o", values["order"] or "false"]
-
-
-def _change_permission(values: Values) -> Words:
-    words = ["admin", "updateTopicPerm", *_place(values), "-t", values["topic"]]
-    return [*words, "-p", values["perm"]]
 
 
 def changes_of(found: Sequence[QueueData], wanted: Settings) -> list[str]:
@@ -143,9 +126,12 @@ ACTIONS: Final = (
             ),
             Field("write", "Queues to write", "number", "8", minimum=1, maximum=65_535),
             PERM,
-            Field("order", "Keeps its order when brokers are away", "switch", is_required=False),
+            ORDER,
         ),
-        _change,
+        words_of(
+            "admin updateTopic [-b {broker}|-c {cluster}] -t {topic} -r {read} -w {write} "
+            "-p {perm} -o [{order}|false]"
+        ),
         "/topics/{topic}",
         _before_change,
         does="Each broker keeps settings of its own. All of these are set.",
@@ -154,7 +140,7 @@ ACTIONS: Final = (
         "change-permission",
         "Change permission",
         (TOPIC, CLUSTER, BROKER, PERM),
-        _change_permission,
+        words_of("admin updateTopicPerm [-b {broker}|-c {cluster}] -t {topic} -p {perm}"),
         "/topics/{topic}",
         _before_change_permission,
         does="At a cluster, each broker also gets as many queues as the first one has.",

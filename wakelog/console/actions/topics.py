@@ -3,7 +3,8 @@
 from typing import Final
 
 from wakelog.client.admin import Admin
-from wakelog.console.actions.action import Action, Field, Values, Words
+from wakelog.console.actions.action import Action, Field, Values, words_of
+from wakelog.console.quantities import counted
 from wakelog.protocol.names import NAME_LENGTH_MAX
 
 TOPIC: Final = Field(
@@ -13,6 +14,10 @@ TOPIC: Final = Field(
     help="letters, digits, %, |, _ and -",
 )
 CLUSTER: Final = Field("cluster", "Cluster", help="all its masters")
+BROKER: Final = Field(
+    "broker", "One broker alone", is_required=False, help="HOST:PORT; empty for the cluster"
+)
+ORDER: Final = Field("order", "Keeps its order when brokers are away", "switch", is_required=False)
 PERM: Final = Field(
     "perm",
     "Clients may",
@@ -22,25 +27,13 @@ PERM: Final = Field(
 )
 
 
-def _create(values: Values) -> Words:
-    words = ["admin", "updateTopic", "-c", values["cluster"], "-t", values["topic"]]
-    words += ["-r", values["queues"], "-w", values["queues"]]
-    words += ["-p", values["perm"]] if values["perm"] != PERM.value else []
-    return [*words, "-o", "true"] if values["order"] else words
-
-
 async def _before_create(admin: Admin, values: Values) -> list[str]:
     route = await admin.routes.find(values["topic"])
-    count = len(await admin.masters(values["cluster"]))
-    brokers = "1 broker" if count == 1 else f"{count:,} brokers"
+    brokers = counted(len(await admin.masters(values["cluster"])), "broker")
     found = [f"{values['queues']} queues at each of {brokers}"]
     if route is not None and route.queue_datas:
         found.append("the topic is there already: its number of queues is changed to this")
     return found
-
-
-def _delete(values: Values) -> Words:
-    return ["admin", "deleteTopic", "-c", values["cluster"], "-t", values["topic"]]
 
 
 async def _before_delete(admin: Admin, values: Values) -> list[str]:
@@ -62,9 +55,12 @@ ACTIONS: Final = (
             CLUSTER,
             Field("queues", "Queues at each broker", "number", "8", minimum=1, maximum=65_535),
             PERM,
-            Field("order", "Keeps its order when brokers are away", "switch", is_required=False),
+            ORDER,
         ),
-        _create,
+        words_of(
+            "admin updateTopic -c {cluster} -t {topic} -r {queues} -w {queues} -p {perm} "
+            "[-o {order}]"
+        ),
         "/topics/{topic}",
         _before_create,
     ),
@@ -72,7 +68,7 @@ ACTIONS: Final = (
         "delete-topic",
         "Delete topic",
         (TOPIC, CLUSTER),
-        _delete,
+        words_of("admin deleteTopic -c {cluster} -t {topic}"),
         "/topics",
         _before_delete,
         typed="topic",

@@ -5,13 +5,10 @@ from typing import Final
 from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError
 from wakelog.client.received import ReceivedMessage
-from wakelog.console.actions.action import Action, Field, Values, Words
+from wakelog.console.actions.action import Action, Values, words_of
+from wakelog.console.actions.messages import ID
 from wakelog.console.views.messages import visible
 from wakelog.console.waiting import open_half
-
-
-def _check_again(values: Values) -> Words:
-    return ["admin", "resumeCheckHalfMessage", "-i", values["id"]]
 
 
 async def _before_check_again(admin: Admin, values: Values) -> list[str]:
@@ -37,15 +34,8 @@ ACTIONS: Final = (
     Action(
         "check-again",
         "Check a half message again",
-        (
-            Field(
-                "id",
-                "Id of the message",
-                pattern=r"(?:[0-9A-Fa-f]{32}|[0-9A-Fa-f]{56})",
-                help="the id that a broker gave: 32 or 56 digits and letters from A to F",
-            ),
-        ),
-        _check_again,
+        (ID,),
+        words_of("admin resumeCheckHalfMessage -i {id}"),
         "/transactions",
         _before_check_again,
         does="The broker asks its producer group again what became of the transaction.",

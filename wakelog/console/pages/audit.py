@@ -4,38 +4,25 @@ from typing import Final
 
 from starlette.requests import Request
 
-from wakelog.console.audit_log import Entry
 from wakelog.console.pages.site import Console, Page, PageRoute
-from wakelog.console.views.lists import Head, listed
+from wakelog.console.views.lists import Head, ListOf
 
-HEADS: Final = (
-    Head("at", "When"),
-    Head("account", "Who"),
-    Head("address", "From"),
-    Head("", "Command"),
-    Head("result", "Result"),
+ENTRIES: Final = ListOf(
+    (
+        Head("at", "When", lambda entry: entry.at_ms),
+        Head("account", "Who", lambda entry: entry.account),
+        Head("address", "From", lambda entry: entry.address),
+        Head("", "Command"),
+        Head("result", "Result", lambda entry: entry.result),
+    ),
+    text=lambda entry: " ".join(entry[1:]),
+    sort="-at",
 )
 
 
 async def audit(console: Console, request: Request) -> Page:
     """Show the newest actions, sorted and filtered by the URL."""
-
-    def text(entry: Entry) -> str:
-        return f"{entry.account} {entry.address} {entry.command} {entry.result}"
-
-    found = listed(
-        list(console.audit.entries),
-        HEADS,
-        dict(request.query_params),
-        text=text,
-        keys={
-            "at": lambda entry: entry.at_ms,
-            "account": lambda entry: entry.account,
-            "address": lambda entry: entry.address,
-            "result": lambda entry: entry.result,
-        },
-        sort="-at",
-    )
+    found = ENTRIES.page(console.audit.entries, dict(request.query_params))
     return Page("audit.html", "Audit", {"entries": found}, here="audit")
 
 

@@ -16,7 +16,7 @@ PRODUCERS_SECONDS_MAX: Final = 3.0
 
 async def clients(console: Console, request: Request) -> Page:
     """Show the consumers, sorted and filtered by the URL."""
-    found = views.client_list(views.rows(console.reader.shown), dict(request.query_params))
+    found = views.CLIENTS.page(views.rows(console.reader.shown), dict(request.query_params))
     return Page("clients.html", "Clients", {"clients": found, "tabs": TABS}, here="clients")
 
 
@@ -26,7 +26,7 @@ async def producers(console: Console, request: Request) -> Page:
     group, topic = (query.get(name, "").strip() for name in ("group", "topic"))
     values: dict[str, Any] = {
         "tabs": TABS,
-        "producers": views.producer_list(views.producer_rows(shown), query),
+        "producers": views.PRODUCERS.page(views.producer_rows(shown), query),
         "without": views.without_producers(shown),
         "group": group,
         "topic": topic,

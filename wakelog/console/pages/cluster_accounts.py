@@ -14,7 +14,7 @@ async def access(console: Console, request: Request) -> Page:
     shown = await reader.accounts.get()
     wanted = views.asked(query)
     values = {
-        "accounts": views.account_list(views.rows(shown.value), query),
+        "accounts": views.ACCOUNTS.page(views.rows(shown.value), query),
         "white_lists": views.white_lists(shown.value),
         "off": views.off(shown.value),
         "failure": shown.failure,

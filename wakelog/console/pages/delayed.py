@@ -19,7 +19,7 @@ async def delayed(console: Console, request: Request) -> Page:
     values = {
         "summary": views.summary(rows, reader.now_ms),
         "wrong": verdict.lines(wrong),
-        "levels": views.level_list(rows, dict(request.query_params)),
+        "levels": views.LEVELS.page(rows, dict(request.query_params)),
         "unread": views.unread(reader.shown),
         "is_inexact": views.is_any_inexact(reader.shown),
         "messages": views.due_rows(next_due.value, reader.now_ms),

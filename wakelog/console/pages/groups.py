@@ -25,7 +25,7 @@ async def group_list(console: Console, request: Request) -> Page:
     """Show the groups, sorted and filtered by the URL."""
     reader = console.reader
     found = views.rows(reader.history, reader.shown)
-    listed = views.group_list(found, dict(request.query_params))
+    listed = views.GROUPS.page(found, dict(request.query_params))
     return Page("groups.html", "Groups", {"groups": listed}, here="groups")
 
 

@@ -11,6 +11,7 @@ from wakelog.protocol.bodies import KVTable
 from wakelog.protocol.body_codec import decode_response
 from wakelog.protocol.codes import RequestCode as Code
 from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.names import ORDER_NAMESPACE
 
 TABS: Final = (("routes", "Routes"), ("settings", "Settings"), ("values", "Values"))
 
@@ -20,7 +21,7 @@ async def name_servers(console: Console, request: Request) -> Page:
     query, servers = dict(request.query_params), console.reader.name_servers
     tab = query.get("tab", "")
     tab = tab if tab in dict(TABS) else TABS[0][0]
-    namespace = query.get("namespace", "").strip() or views.ORDER_NAMESPACE
+    namespace = query.get("namespace", "").strip() or ORDER_NAMESPACE
     table: dict[str, str] = {}
     failed: ClientError | None = None
     if tab == "values":
@@ -35,9 +36,9 @@ async def name_servers(console: Console, request: Request) -> Page:
         "agreement": views.agreement(servers),
         "differences": views.differences(servers),
         "settings": [row for row in rows if wanted in row.key.lower()],
-        "values": views.value_list(table, query),
+        "values": views.VALUES.page(sorted(table.items()), query),
         "namespace": namespace,
-        "is_order": namespace == views.ORDER_NAMESPACE,
+        "is_order": namespace == ORDER_NAMESPACE,
         "failed": failed,
         "filter": query.get("q", ""),
         "tab": tab,

@@ -23,7 +23,7 @@ async def topic_list(console: Console, request: Request) -> Page:
     """Show the topics, sorted and filtered by the URL."""
     reader, query = console.reader, dict(request.query_params)
     found = views.rows(reader.shown, reader.known_ends, shows_all=query.get("all") == "1")
-    listed = views.topic_list(found, query)
+    listed = views.TOPICS.page(found, query)
     ends = await reader.topic_ends(row.name for row in listed.rows)
     listed = listed._replace(rows=[row._replace(ends=ends.get(row.name)) for row in listed.rows])
     return Page("topics.html", "Topics", {"topics": listed, "all": query.get("all")}, here="topics")

@@ -1,27 +1,35 @@
 """Clients: each consumer that is online, where it runs, and what it consumes; and producers."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from wakelog.console.cluster_reading import BrokerReading, ClusterReading
-from wakelog.console.views.lists import Head, Listed, listed
+from wakelog.console.views.lists import Head, ListOf
 from wakelog.protocol.bodies import ProducerConnection
 from wakelog.protocol.versions import version_name
 
-HEADS: Final = (
-    Head("client", "Client"),
-    Head("address", "Address"),
-    Head("language", "Language"),
-    Head("version", "Version"),
-    Head("", "Groups"),
+CLIENTS: Final = ListOf(
+    (
+        Head("client", "Client", lambda row: row.client_id),
+        Head("address", "Address", lambda row: row.address),
+        Head("language", "Language", lambda row: row.language),
+        Head("version", "Version", lambda row: row.version),
+        Head("", "Groups"),
+    ),
+    text=lambda row: " ".join((row.client_id, row.address, row.language, *row.groups)),
+    sort="client",
 )
-PRODUCER_HEADS: Final = (
-    Head("group", "Group"),
-    Head("client", "Client"),
-    Head("address", "Address"),
-    Head("language", "Language"),
-    Head("version", "Version"),
-    Head("heard", "Last heartbeat", is_number=True),
+PRODUCERS: Final = ListOf(
+    (
+        Head("group", "Group", lambda row: row.group),
+        Head("client", "Client", lambda row: row.client_id),
+        Head("address", "Address", lambda row: row.address),
+        Head("language", "Language", lambda row: row.language),
+        Head("version", "Version", lambda row: row.version),
+        Head("heard", "Last heartbeat", lambda row: row.heard_ms, is_number=True),
+    ),
+    text=lambda row: " ".join(row[:5]),
+    sort="group",
 )
 
 
@@ -61,23 +69,6 @@ def rows(snapshot: ClusterReading) -> list[ClientRow]:
     return [ClientRow(*key, tuple(names)) for key, names in sorted(found.items())]
 
 
-def client_list(found: list[ClientRow], query: Mapping[str, str]) -> Listed[ClientRow]:
-    """Return one page of the list of clients."""
-    return listed(
-        found,
-        HEADS,
-        query,
-        text=lambda row: " ".join((row.client_id, row.address, row.language, *row.groups)),
-        keys={
-            "client": lambda row: row.client_id,
-            "address": lambda row: row.address,
-            "language": lambda row: row.language,
-            "version": lambda row: row.version,
-        },
-        sort="client",
-    )
-
-
 def producer_rows(
     snapshot: ClusterReading, broker_names: Collection[str] | None = None
 ) -> list[ProducerRow]:
@@ -113,22 +104,3 @@ def without_producers(snapshot: ClusterReading) -> list[str]:
     for each in snapshot.brokers:
         asked.setdefault(each.name, each)
     return [x for x, y in asked.items() if y.producers is None and y.failure is None]
-
-
-def producer_list(found: list[ProducerRow], query: Mapping[str, str]) -> Listed[ProducerRow]:
-    """Return one page of the list of producers."""
-    return listed(
-        found,
-        PRODUCER_HEADS,
-        query,
-        text=lambda row: " ".join(row[:5]),
-        keys={
-            "group": lambda row: row.group,
-            "client": lambda row: row.client_id,
-            "address": lambda row: row.address,
-            "language": lambda row: row.language,
-            "version": lambda row: row.version,
-            "heard": lambda row: row.heard_ms,
-        },
-        sort="group",
-    )

@@ -3,7 +3,7 @@
 The answer is that of the brokers' own check (`wakelog.broker.access.question`).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from ipaddress import ip_address
 from typing import Final, NamedTuple
 
@@ -11,18 +11,24 @@ from wakelog.broker.access.accounts import AccessFileRefused
 from wakelog.broker.access.question import Answer, Question, ask, table_of
 from wakelog.broker.access.rules import CONSUMES, PUBLISHES, SUBSCRIBES
 from wakelog.console.cluster_accounts import BrokerAccounts
-from wakelog.console.views.lists import Head, Listed, listed
+from wakelog.console.views.lists import Head, ListOf
 from wakelog.network.request import ADMINISTERS, Access
 from wakelog.protocol.bodies import PlainAccessConfig
 from wakelog.protocol.codes import RequestCode as Code
 
-HEADS: Final = (
-    Head("account", "Account"),
-    Head("", "Topics"),
-    Head("", "Groups"),
-    Head("", "Others"),
-    Head("", "Without signature from"),
-    Head("", "Brokers"),
+ACCOUNTS: Final = ListOf(
+    (
+        Head("account", "Account", lambda row: row.name.lower()),
+        Head("", "Topics"),
+        Head("", "Groups"),
+        Head("", "Others"),
+        Head("", "Without signature from"),
+        Head("", "Brokers"),
+    ),
+    text=lambda row: " ".join(
+        (row.name, *(row.account.topic_perms or ()), *(row.account.group_perms or ()))
+    ),
+    sort="account",
 )
 FIELD_LENGTH_MAX: Final = 1_024
 """Of what is asked about."""
@@ -143,20 +149,6 @@ def _key(account: PlainAccessConfig) -> PlainAccessConfigKey:
 
 def _name(each: BrokerAccounts) -> str:
     return f"{each.broker} ({each.broker_id})"
-
-
-def account_list(found: Sequence[AccountRow], query: Mapping[str, str]) -> Listed[AccountRow]:
-    """Return one page of the list of accounts."""
-    return listed(
-        found,
-        HEADS,
-        query,
-        text=lambda row: " ".join(
-            (row.name, *(row.account.topic_perms or ()), *(row.account.group_perms or ()))
-        ),
-        keys={"account": lambda row: row.name.lower()},
-        sort="account",
-    )
 
 
 def off(found: Iterable[BrokerAccounts]) -> list[Off]:

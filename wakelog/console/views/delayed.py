@@ -1,13 +1,13 @@
 """Delayed messages: what waits at each level of each broker, what is overdue, what comes next."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from wakelog.console.cluster_reading import BrokerReading, ClusterReading
 from wakelog.console.history import History
 from wakelog.console.overdue import delivered_count, is_exact, overdue_count
 from wakelog.console.quantities import NOTHING, span_text
-from wakelog.console.views.lists import Head, Listed, listed
+from wakelog.console.views.lists import Head, ListOf
 from wakelog.console.waiting import LATE_MS_MIN, DueMessage, LevelReading
 from wakelog.protocol.names import RETRY_PREFIX
 from wakelog.protocol.properties import REAL_TOPIC
@@ -15,14 +15,18 @@ from wakelog.protocol.properties import REAL_TOPIC
 DUE_SHOWN_MAX: Final = 50
 """Of the next messages."""
 
-HEADS: Final = (
-    Head("broker", "Broker and level"),
-    Head("waiting", "Waiting", is_number=True),
-    Head("due", "Next is due", is_number=True),
-    Head("overdue", "Overdue", is_number=True),
-    Head("oldest", "Oldest stored", is_number=True),
-    Head("", "Delivered to", is_number=True),
-    Head("", "Stored to", is_number=True),
+LEVELS: Final = ListOf(
+    (
+        Head("broker", "Broker and level", lambda row: (row.broker, row.level)),
+        Head("waiting", "Waiting", lambda row: row.waiting, is_number=True),
+        Head("due", "Next is due", lambda row: row.due_ms, is_number=True),
+        Head("overdue", "Overdue", lambda row: row.overdue, is_number=True),
+        Head("oldest", "Oldest stored", lambda row: row.stored_ms, is_number=True),
+        Head("", "Delivered to", is_number=True),
+        Head("", "Stored to", is_number=True),
+    ),
+    text=lambda row: f"{row.broker} {row.address} {row.delay}",
+    sort="broker",
 )
 
 
@@ -100,24 +104,6 @@ def level_row(broker: BrokerReading, level: LevelReading, history: History) -> L
         stored_ms,
         level.offset + passed,
         level.end,
-    )
-
-
-def level_list(found: Sequence[LevelRow], query: Mapping[str, str]) -> Listed[LevelRow]:
-    """Return one page of the list of levels."""
-    return listed(
-        found,
-        HEADS,
-        query,
-        text=lambda row: f"{row.broker} {row.address} {row.delay}",
-        keys={
-            "broker": lambda row: (row.broker, row.level),
-            "waiting": lambda row: row.waiting,
-            "due": lambda row: row.due_ms,
-            "overdue": lambda row: row.overdue,
-            "oldest": lambda row: row.stored_ms,
-        },
-        sort="broker",
     )
 
 

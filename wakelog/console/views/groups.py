@@ -11,19 +11,23 @@ from wakelog.console.lag import GroupLag, falls_behind, is_late
 from wakelog.console.rules import OK, PROBLEM, WARNING, Finding
 from wakelog.console.views.clients import version_text
 from wakelog.console.views.disagreements import disagreements
-from wakelog.console.views.lists import Head, Listed, listed
+from wakelog.console.views.lists import Head, ListOf
 from wakelog.protocol.bodies import SubscriptionGroupConfig
 from wakelog.protocol.names import RETRY_PREFIX, is_own_group
 
-HEADS: Final = (
-    Head("name", "Group"),
-    Head("lag", "Lag", is_number=True),
-    Head("", "Last hour"),
-    Head("behind", "Behind", is_number=True),
-    Head("", "Caught up in", is_number=True),
-    Head("out", "Out", is_number=True),
-    Head("members", "Members", is_number=True),
-    Head("letters", "Dead letters", is_number=True),
+GROUPS: Final = ListOf(
+    (
+        Head("name", "Group", lambda row: row.name.lower()),
+        Head("lag", "Lag", lambda row: row.lag.messages, is_number=True),
+        Head("", "Last hour"),
+        Head("behind", "Behind", lambda row: row.lag.behind_ms, is_number=True),
+        Head("", "Caught up in", is_number=True),
+        Head("out", "Out", lambda row: row.out_a_second, is_number=True),
+        Head("members", "Members", lambda row: row.members, is_number=True),
+        Head("letters", "Dead letters", lambda row: row.letters, is_number=True),
+    ),
+    text=lambda row: row.name,
+    sort="-lag",
 )
 
 LAG_RULES: Final = frozenset({"falls behind", "behind", "no client", "left alone"})
@@ -115,25 +119,6 @@ def state_of(group: GroupReading, lag: GroupLag, now_ms: int) -> str:
     if not is_late(lag, now_ms):
         return "consuming"
     return "falling behind" if falls_behind(lag, now_ms) else "behind"
-
-
-def group_list(found: list[GroupRow], query: Mapping[str, str]) -> Listed[GroupRow]:
-    """Return one page of the list of groups, the most lag first."""
-    return listed(
-        found,
-        HEADS,
-        query,
-        text=lambda row: row.name,
-        keys={
-            "name": lambda row: row.name.lower(),
-            "lag": lambda row: row.lag.messages,
-            "behind": lambda row: row.lag.behind_ms,
-            "out": lambda row: row.out_a_second,
-            "members": lambda row: row.members,
-            "letters": lambda row: row.letters,
-        },
-        sort="-lag",
-    )
 
 
 def place_rows(group: GroupReading) -> list[PlaceRow]:

@@ -11,10 +11,14 @@ Row = TypeVar("Row")
 
 
 class Head(NamedTuple):
-    """The head of a column. key: sorts rows by it, "" if it cannot; is_number: to the right."""
+    """The head of a column. key: its name in the URL, "" if rows cannot be sorted by it.
+
+    of: what of a row they are sorted by; None comes last. is_number: to the right.
+    """
 
     key: str
     text: str
+    of: Callable[[Any], Any] | None = None
     is_number: bool = False
 
 
@@ -46,37 +50,39 @@ class Listed(NamedTuple, Generic[Row]):
         return f"?{urlencode(given)}" if given else "?"
 
 
-def listed(
-    rows: Sequence[Row],
-    heads: Sequence[Head],
-    query: Mapping[str, str],
-    *,
-    text: Callable[[Row], str],
-    keys: Mapping[str, Callable[[Row], Any]],
-    sort: str,
-    rows_a_page: int = ROWS_A_PAGE,
-) -> Listed[Row]:
-    """Return one page of a list.
+class ListOf(NamedTuple):
+    """A list. text: what of a row the filter looks at. sort: without one in the query."""
 
-    query: `q` filters by a part of the text, `sort` names a column (`-` before it: downwards), and
-    `page` counts from 1. What is no column or no page is as if it were not given.
-    text: what the filter looks at. keys: what each column is sorted by; None comes last.
-    sort: without one in the query.
-    """
-    wanted = query.get("q", "").strip()
-    fitting = [row for row in rows if wanted.lower() in text(row).lower()] if wanted else rows
-    order = query.get("sort", "")
-    if order.removeprefix("-") not in keys:
-        order = sort
-    key = keys[order.removeprefix("-")]
-    known = [row for row in fitting if key(row) is not None]
-    unknown = [row for row in fitting if key(row) is None]
-    known.sort(key=key, reverse=order.startswith("-"))
-    ordered = known + unknown
-    pages_count = max(1, -(-len(ordered) // rows_a_page))
-    page = _page_number(query.get("page", ""), pages_count)
-    shown = ordered[(page - 1) * rows_a_page : page * rows_a_page]
-    return Listed(shown, heads, len(ordered), page, pages_count, order, wanted, dict(query))
+    heads: Sequence[Head]
+    text: Callable[[Any], str]
+    sort: str
+    rows_a_page: int = ROWS_A_PAGE
+
+    def page(self, rows: Sequence[Row], query: Mapping[str, str]) -> Listed[Row]:
+        """Return one page of the list.
+
+        query: `q` filters by a part of the text, `sort` names a column (`-` before it: downwards),
+        and `page` counts from 1. What is no column or no page is as if it were not given.
+        """
+        keys = {head.key: head.of for head in self.heads if head.of is not None}
+        wanted = query.get("q", "").strip()
+        fitting = (
+            [row for row in rows if wanted.lower() in self.text(row).lower()] if wanted else rows
+        )
+        order = query.get("sort", "")
+        if order.removeprefix("-") not in keys:
+            order = self.sort
+        key = keys[order.removeprefix("-")]
+        known = [row for row in fitting if key(row) is not None]
+        unknown = [row for row in fitting if key(row) is None]
+        known.sort(key=key, reverse=order.startswith("-"))
+        ordered = known + unknown
+        pages_count = max(1, -(-len(ordered) // self.rows_a_page))
+        page = _page_number(query.get("page", ""), pages_count)
+        shown = ordered[(page - 1) * self.rows_a_page : page * self.rows_a_page]
+        return Listed(
+            shown, self.heads, len(ordered), page, pages_count, order, wanted, dict(query)
+        )
 
 
 def _page_number(text: str, pages_count: int) -> int:

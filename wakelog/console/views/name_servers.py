@@ -4,17 +4,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from wakelog.console.name_servers import NameServerDetails
-from wakelog.console.views.lists import Head, Listed, listed
+from wakelog.console.quantities import counted
+from wakelog.console.views.lists import Head, ListOf
 from wakelog.console.views.settings import name_server_origin
 from wakelog.nameserver.config import FIXED_KEYS
-
-ORDER_NAMESPACE: Final = "ORDER_TOPIC_CONFIG"
-"""Where 4.9.3 keeps which brokers an ordered topic has."""
 
 NAMES_SHOWN_MAX: Final = 5
 DIFFERENCES_MAX: Final = 20
 
-VALUE_HEADS: Final = (Head("key", "Key"), Head("value", "Value"))
+VALUES: Final = ListOf(
+    (
+        Head("key", "Key", lambda row: row[0].lower()),
+        Head("value", "Value", lambda row: row[1]),
+    ),
+    text=" ".join,
+    sort="key",
+)
 
 
 class NameServerRow(NamedTuple):
@@ -98,8 +103,7 @@ def _topic_differences(readings: Sequence[NameServerDetails]) -> Iterator[str]:
         if missing:
             more = len(missing) - NAMES_SHOWN_MAX
             names = ", ".join(missing[:NAMES_SHOWN_MAX]) + (f" and {more:,} more" * (more > 0))
-            count = "1 topic" if len(missing) == 1 else f"{len(missing):,} topics"
-            yield f"{server} does not know {count}: {names}"
+            yield f"{server} does not know {counted(len(missing), 'topic')}: {names}"
 
 
 def setting_rows(readings: Sequence[NameServerDetails]) -> list[SettingRow]:
@@ -114,15 +118,3 @@ def setting_rows(readings: Sequence[NameServerDetails]) -> list[SettingRow]:
         waiting = next((each.waiting[key] for each in readings if key in each.waiting), None)
         rows.append(SettingRow(key, values, how, waiting, key in FIXED_KEYS))
     return rows
-
-
-def value_list(table: Mapping[str, str], query: Mapping[str, str]) -> Listed[tuple[str, str]]:
-    """Return one page of the values of a namespace."""
-    return listed(
-        sorted(table.items()),
-        VALUE_HEADS,
-        query,
-        text=" ".join,
-        keys={"key": lambda row: row[0].lower(), "value": lambda row: row[1]},
-        sort="key",
-    )

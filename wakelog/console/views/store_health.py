@@ -10,7 +10,7 @@ from wakelog.console.cluster_reading import BrokerReading, runtime_number
 from wakelog.console.ends import Ends
 from wakelog.console.findings import DISK_PROBLEM_RATIO, DISK_TREND_MS_MIN
 from wakelog.console.history import DISK, History
-from wakelog.console.quantities import bytes_text, number_text, percent_text, span_text
+from wakelog.console.quantities import bytes_text, counted, number_text, percent_text, span_text
 
 TOPICS_SHOWN_MAX: Final = 10
 HOUR_MS: Final = 3_600_000
@@ -132,7 +132,7 @@ def aside_text(health: StoreHealth) -> str:
     """Return what of the store was cut or replaced and is kept."""
     if not health.quarantined_files:
         return "empty"
-    files = "1 file" if health.quarantined_files == 1 else f"{health.quarantined_files:,} files"
+    files = counted(health.quarantined_files, "file")
     return f"{files} with {bytes_text(health.quarantined_bytes)} in wakelog.quarantine/"
 
 

@@ -8,19 +8,28 @@ from wakelog.console.ends import Ends
 from wakelog.console.history import History
 from wakelog.console.lag import behind_of
 from wakelog.console.views.disagreements import disagreements
-from wakelog.console.views.lists import Head, Listed, listed
+from wakelog.console.views.lists import Head, ListOf
 from wakelog.protocol.bodies import TopicConfig
 from wakelog.protocol.names import DLQ_PREFIX, RETRY_PREFIX, SYSTEM_TOPIC_PREFIX
 from wakelog.protocol.sys_flag import PERM_READ, PERM_WRITE
 
-HEADS: Final = (
-    Head("name", "Topic"),
-    Head("in", "In", is_number=True),
-    Head("held", "Messages", is_number=True),
-    Head("last", "Last stored", is_number=True),
-    Head("groups", "Groups", is_number=True),
-    Head("queues", "Queues", is_number=True),
-    Head("", "May"),
+TOPICS: Final = ListOf(
+    (
+        Head("name", "Topic", lambda row: row.name.lower()),
+        Head("in", "In", lambda row: row.ends.a_second if row.ends else None, is_number=True),
+        Head("held", "Messages", lambda row: row.ends.held if row.ends else None, is_number=True),
+        Head(
+            "last",
+            "Last stored",
+            lambda row: row.ends.last_stored_ms if row.ends else None,
+            is_number=True,
+        ),
+        Head("groups", "Groups", lambda row: len(row.groups), is_number=True),
+        Head("queues", "Queues", lambda row: row.queues, is_number=True),
+        Head("", "May"),
+    ),
+    text=lambda row: row.name,
+    sort="name",
 )
 
 
@@ -81,25 +90,6 @@ def may_text(perm: int) -> str:
     """Return what clients may do with a topic."""
     parts = [(PERM_READ, "read"), (PERM_WRITE, "write")]
     return " and ".join(text for bit, text in parts if perm & bit) or "nothing"
-
-
-def topic_list(found: list[TopicRow], query: Mapping[str, str]) -> Listed[TopicRow]:
-    """Return one page of the list of topics."""
-    return listed(
-        found,
-        HEADS,
-        query,
-        text=lambda row: row.name,
-        keys={
-            "name": lambda row: row.name.lower(),
-            "in": lambda row: row.ends.a_second if row.ends else None,
-            "held": lambda row: row.ends.held if row.ends else None,
-            "last": lambda row: row.ends.last_stored_ms if row.ends else None,
-            "groups": lambda row: len(row.groups),
-            "queues": lambda row: row.queues,
-        },
-        sort="name",
-    )
 
 
 class QueueRow(NamedTuple):
