@@ -1,4 +1,4 @@
-"""Instructions are values: a shell may keep, compare, count and log them; Persist can be undone."""
+"""Instructions are values: a shell may keep, compare, count and log them."""
 
 from typing import get_args
 
@@ -6,7 +6,6 @@ import msgspec
 import pytest
 
 from wakelog.nameserver.decision import (
-    Audited,
     BrokerJoined,
     BrokerLeft,
     Cause,
@@ -14,9 +13,9 @@ from wakelog.nameserver.decision import (
     ConfigurationChanged,
     ForgetTopics,
     Instruction,
-    Persist,
     Refused,
 )
+from wakelog.network.audit_line import AuditLine
 
 EXAMPLES = [
     CloseChannel(7),
@@ -29,8 +28,7 @@ EXAMPLES = [
 
 
 def test_every_kind_has_an_example() -> None:
-    with_functions = {Audited, Persist}
-    assert {type(example) for example in EXAMPLES} == set(get_args(Instruction)) - with_functions
+    assert {type(example) for example in EXAMPLES} == set(get_args(Instruction)) - {AuditLine}
 
 
 @pytest.mark.parametrize("instruction", EXAMPLES, ids=lambda example: type(example).__name__)

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from wakelog.nameserver import kv_config
-from wakelog.nameserver.decision import Instruction, Persist
-from wakelog.nameserver.kv_config import KvConfig
+from wakelog.nameserver.kv_config import KvConfig, Undo
 from wakelog.protocol import fastjson
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.steps import finish
@@ -23,15 +22,9 @@ def values(config: KvConfig, namespace: str) -> Any:
 
 
 @pytest.fixture
-def instructions() -> list[Instruction]:
-    """Return where changes ask for the file to be written."""
-    return []
-
-
-@pytest.fixture
-def config(instructions: list[Instruction]) -> Iterator[KvConfig]:
+def config() -> Iterator[KvConfig]:
     """Return an empty configuration; its invariants are asserted at the end."""
-    made = KvConfig(instructions)
+    made = KvConfig()
     yield made
     made.validate()
 
@@ -60,32 +53,6 @@ def test_a_namespace_stays_when_its_last_value_goes(config: KvConfig) -> None:
 
 
 @pytest.mark.parametrize(
-    ("verb", "arguments"),
-    [
-        ("put", ("n", "k", "other")),
-        ("put", ("n", "k", "v")),
-        ("delete", ("n", "k")),
-        ("delete", ("n", "absent")),
-        ("delete", ("absent", "k")),
-    ],
-)
-def test_each_asks_for_the_file_even_where_another_has_made_its_change(
-    config: KvConfig,
-    instructions: list[Instruction],
-    verb: str,
-    arguments: tuple[str, ...],
-) -> None:
-    config.put("n", "k", "v")
-    instructions.clear()
-    getattr(config, verb)(*arguments)
-    assert saved(instructions) == ["kvConfig"]
-
-
-def saved(instructions: list[Instruction]) -> list[str]:
-    return [each.name for each in instructions if isinstance(each, Persist)]
-
-
-@pytest.mark.parametrize(
     "changes",
     [
         [("put", "n", "k", "other")],
@@ -96,38 +63,40 @@ def saved(instructions: list[Instruction]) -> list[str]:
     ],
 )
 def test_changes_that_cannot_be_saved_are_undone(
-    config: KvConfig, instructions: list[Instruction], changes: list[tuple[str, ...]]
+    config: KvConfig, changes: list[tuple[str, ...]]
 ) -> None:
     config.put("n", "k", "v")
     before, sizes = config.snapshot()(), config.statistics()
-    instructions.clear()
+    undos: list[Undo] = []
     for verb, *arguments in changes:
-        getattr(config, verb)(*arguments)
+        undos.append(getattr(config, verb)(*arguments))
         finish(config.encoded("n"))
-    for each in reversed(instructions):
-        assert isinstance(each, Persist)
-        each.undo()
+    for undo in reversed(undos):
+        assert undo is not None
+        undo()
     assert (config.snapshot()(), config.statistics()) == (before, sizes)
     config.validate()
 
 
-def test_what_was_changed_again_since_is_not_undone(
-    config: KvConfig, instructions: list[Instruction]
-) -> None:
-    config.put("n", "k", "1")
+def test_what_changes_nothing_has_nothing_to_undo(config: KvConfig) -> None:
+    assert config.put("n", "k", "v") is not None
+    assert config.put("n", "k", "v") is None
+    assert config.delete("n", "absent") is None and config.delete("absent", "k") is None
+
+
+def test_what_was_changed_again_since_is_not_undone(config: KvConfig) -> None:
+    undo = config.put("n", "k", "1")
     config.put("n", "k", "2")
-    [first, _] = instructions
-    assert isinstance(first, Persist)
-    first.undo()
+    assert undo is not None
+    undo()
     assert config.get("n", "k") == "2"
     config.validate()
 
 
-def test_the_file_is_4_9_3s_both_ways(config: KvConfig, instructions: list[Instruction]) -> None:
+def test_the_file_is_4_9_3s_both_ways(config: KvConfig) -> None:
     config.load(UPSTREAMS_FILE)
     assert config.get("ORDER_TOPIC_CONFIG", "T") == "broker-a:4;broker-b:8"
     assert config.snapshot()() == UPSTREAMS_FILE
-    assert instructions == []
 
 
 def test_a_snapshot_is_of_its_moment(config: KvConfig) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.nameserver.harness import NOW_MS, Announced, Harness, topic
-from wakelog.nameserver.decision import Audited, Persist
+from wakelog.nameserver.decision import BrokerJoined
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import make_request
 from wakelog.protocol.frame import FRAME_BYTES_MAX
@@ -25,11 +25,18 @@ def test_a_oneway_registration_counts(harness: Harness) -> None:
 
 
 def test_instructions_are_taken_once(harness: Harness) -> None:
-    harness.ask(RequestCode.PUT_KV_CONFIG, b"", **PUT)
-    [persist, audited] = harness.core.take_instructions()
-    assert isinstance(persist, Persist) and persist.name == "kvConfig"
-    assert isinstance(audited, Audited)
+    harness.register(Announced(topics=(topic("T"),)))
+    [joined] = harness.core.take_instructions()
+    assert isinstance(joined, BrokerJoined)
     assert harness.core.take_instructions() == []
+
+
+@pytest.mark.parametrize("code", [RequestCode.PUT_KV_CONFIG, RequestCode.DELETE_KV_CONFIG])
+def test_a_change_that_another_has_made_waits_for_the_file_too(harness: Harness, code: int) -> None:
+    assert harness.ask(code, b"", **PUT).code == ResponseCode.SUCCESS
+    harness.save_failure = "the disk is full"
+    answer = harness.ask(code, b"", **PUT)
+    assert (answer.code, answer.remark) == (1, "not saved: the disk is full")
 
 
 def test_the_file_lives_over_a_restart(harness: Harness) -> None:

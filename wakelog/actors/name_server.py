@@ -50,17 +50,16 @@ from wakelog.broker.lane_table import (
 from wakelog.broker.trouble import notice_text
 from wakelog.nameserver.config import NameServerConfig, path_of_file, path_of_lock
 from wakelog.nameserver.decision import (
-    Audited,
     BrokerJoined,
     BrokerLeft,
     CloseChannel,
     ConfigurationChanged,
     ForgetTopics,
-    Persist,
     Refused,
     Saved,
 )
 from wakelog.nameserver.name_server import NameServer
+from wakelog.network.audit_line import AuditLine
 from wakelog.network.background import keep, log_failure
 from wakelog.network.bound_ports import BoundPorts
 from wakelog.network.connection import Connection
@@ -71,8 +70,7 @@ from wakelog.network.lanes import Lanes
 from wakelog.network.limits import ServerLimits
 from wakelog.network.server import Server
 from wakelog.network.time_share import run_for_a_share
-from wakelog.protocol.codes import ResponseCode
-from wakelog.protocol.command import RemotingCommand, answer
+from wakelog.protocol.command import RemotingCommand
 from wakelog.storage.durability.config_files import ConfigFiles
 from wakelog.storage.durability.store_lock import StoreLock
 from wakelog.storage.errors import StoreError
@@ -198,46 +196,19 @@ class NameServerService:
     def process(
         self, request: RemotingCommand, channel: Channel, now_ms: int
     ) -> RemotingCommand | Work | None:
-        """Pass a request to the core; an answer to a change waits until the file is saved."""
+        """Pass a request to the core."""
         response = self.name_server.process(request, channel, now_ms)
         if isinstance(response, Generator):
             return self._carry_out(response)
-        save, audited = self._follow_instructions()
-        if save is not None:
-            return self._keep(request, save, audited, response)
-        self._write_audit(audited, response)
+        self._follow_instructions()
         return response
 
     def _carry_out(self, work: Work) -> Work:
         """Pass on the work of the core, and do what it has instructed."""
-        response = None
         try:
-            response = yield from work
-            return response
+            return (yield from work)
         finally:
-            _, audited = self._follow_instructions()
-            self._write_audit(audited, response)
-
-    def _keep(
-        self,
-        request: RemotingCommand,
-        save: Persist,
-        audited: Audited | None,
-        response: RemotingCommand | None,
-    ) -> Work:
-        """Let an answer leave once the table that was changed is durable."""
-        why_not = yield Saved(save.name, save.undo)
-        if why_not and not request.is_oneway:
-            # 4.9.3 logs the failure and answers success.
-            response = answer(request, ResponseCode.SYSTEM_ERROR, f"not saved: {why_not}")
-        self._write_audit(audited, response)
-        return response
-
-    def _write_audit(self, audited: Audited | None, response: RemotingCommand | None) -> None:
-        if audited is not None:
-            event, values, is_failed = audited.line(response)
-            if not is_failed or self._line_budget.allows(time.monotonic()):
-                logger(Log.AUDIT).info(event, **values)
+            self._follow_instructions()
 
     def end_of_turn(self) -> None:
         """Do nothing: each answer waits for its own save."""
@@ -248,15 +219,13 @@ class NameServerService:
         self._follow_instructions()
         return has_more
 
-    def _follow_instructions(self) -> tuple[Persist | None, Audited | None]:
-        """Do what the core instructs; return what must be saved, and audited when that is done."""
-        to_save = audited = None
+    def _follow_instructions(self) -> None:
+        """Do what the core instructs."""
         for instruction in self.name_server.take_instructions():
             match instruction:
-                case Persist():
-                    to_save = instruction
-                case Audited():
-                    audited = instruction
+                case AuditLine(event, values, is_failed):
+                    if not is_failed or self._line_budget.allows(time.monotonic()):
+                        logger(Log.AUDIT).info(event, **values)
                 case CloseChannel(channel_id):
                     self._server.close_channel(channel_id)
                 case ForgetTopics():
@@ -269,7 +238,6 @@ class NameServerService:
                 case Refused():
                     if self._line_budget.allows(time.monotonic()):
                         self._log.warning("not allowed", **msgspec.to_builtins(instruction))
-        return to_save, audited
 
     def _forget_some(self) -> None:
         """Forget topics of brokers that have left, as long as other long work may take."""

@@ -1,7 +1,6 @@
 """The instructions of a name server's core, which its shell takes after each request and tick.
 
-Persist is about durability: the response to the request that caused it must not leave before the
-file is written. BrokerJoined, BrokerLeft and Refused are for the log.
+BrokerJoined, BrokerLeft and Refused are for the log. A request that changes a table yields Saved.
 
 Source: org.apache.rocketmq.namesrv.NamesrvController and its services (4.9.3), turned into values.
 """
@@ -13,21 +12,10 @@ from typing import TypeAlias
 import msgspec
 
 from wakelog.network.audit_line import AuditLine
-from wakelog.protocol.command import RemotingCommand
-
-
-class Persist(msgspec.Struct, frozen=True):
-    """Write a snapshot of ``NameServer.tables[name]`` to the file of that name: kvConfig.
-
-    undo: takes the change back, if it cannot be saved.
-    """
-
-    name: str
-    undo: Callable[[], None]
 
 
 class Saved(msgspec.Struct, frozen=True):
-    """The effect of saving a table; the result is why it is not durable, "" if it is.
+    """The effect of saving ``NameServer.tables[table]``; the result is why not, or "".
 
     undo: takes the change back if it cannot be saved.
     """
@@ -89,12 +77,6 @@ class Refused(msgspec.Struct, frozen=True):
     cause: str
 
 
-class Audited(msgspec.Struct, frozen=True):
-    """Write a line to the audit log, once the response is known that leaves; None for none."""
-
-    line: Callable[[RemotingCommand | None], AuditLine]
-
-
 class ForgetTopics(msgspec.Struct, frozen=True):
     """A broker with many topics has left: call ``forget_some`` until nothing is left."""
 
@@ -102,12 +84,11 @@ class ForgetTopics(msgspec.Struct, frozen=True):
 
 
 Instruction: TypeAlias = (
-    Persist
-    | ConfigurationChanged
+    ConfigurationChanged
     | CloseChannel
     | BrokerJoined
     | BrokerLeft
     | ForgetTopics
     | Refused
-    | Audited
+    | AuditLine
 )

@@ -6,7 +6,6 @@ list of its topics. Clients get a topic's value if orderMessageEnable is on.
 
 Invariants:
     - all names and values together have at most TEXT_BYTES_MAX bytes.
-    - every change appends Persist, with what undoes it; nothing else does.
     - an encoded namespace equals a fresh encoding.
 
 Source: org.apache.rocketmq.namesrv.kvconfig.KVConfigManager (4.9.3).
@@ -14,8 +13,8 @@ Source: org.apache.rocketmq.namesrv.kvconfig.KVConfigManager (4.9.3).
 
 from collections.abc import Callable
 from functools import partial
+from typing import TypeAlias
 
-from wakelog.nameserver.decision import Instruction, Persist
 from wakelog.protocol.bodies import KVConfigSerializeWrapper
 from wakelog.protocol.body_codec import decode_file, encode_body
 from wakelog.protocol.codes import ResponseCode
@@ -25,8 +24,6 @@ from wakelog.protocol.steps import Steps, batched
 
 FILE_NAME = "kvConfig"
 
-ORDER_TOPIC_NAMESPACE = "ORDER_TOPIC_CONFIG"
-
 TEXT_BYTES_MAX = 2 * 1024 * 1024
 """A namespace travels in one frame of at most 16 MiB, and JSON may need six bytes for one.
 4.9.3 has no limit, and any client may put a value."""
@@ -34,26 +31,24 @@ TEXT_BYTES_MAX = 2 * 1024 * 1024
 VALUES_PER_STEP = 512
 """Some 0.3 ms to encode them."""
 
+Undo: TypeAlias = Callable[[], None] | None
+"""Takes a change back that cannot be saved; None if it changed nothing."""
+
 
 class KvConfig:
     """Values by namespace and key."""
 
-    def __init__(self, instructions: list[Instruction]) -> None:
-        self._instructions = instructions
+    def __init__(self) -> None:
         self._table: dict[str, dict[str, str]] = {}
         self._text_bytes = 0
         self._encoded: dict[str, bytes] = {}
         self._change_count = 0
 
-    def put(self, namespace: str, key: str, value: str) -> None:
-        """Set a value.
-
-        Raises: RemoteProtocolError if there is no room for it.
-        """
+    def put(self, namespace: str, key: str, value: str) -> Undo:
+        """Set a value. Raises: RemoteProtocolError if there is no room for it."""
         previous = self.get(namespace, key)
         if value == previous:
-            self._wait_for_others()
-            return
+            return None
         grown = self._text_bytes + _size(value) - _size(previous or "")
         grown += _size(key) if previous is None else 0
         grown += _size(namespace) if namespace not in self._table else 0
@@ -65,20 +60,21 @@ class KvConfig:
         is_new = namespace not in self._table
         self._text_bytes = grown
         self._table.setdefault(namespace, {})[key] = value
-        self._changed(namespace, partial(self._undo, namespace, key, value, previous, is_new))
+        self._forget_encoded(namespace)
+        return partial(self._undo, namespace, key, value, previous, is_new)
 
     def get(self, namespace: str, key: str) -> str | None:
         """Return a value, None if there is none."""
         return self._table.get(namespace, {}).get(key)
 
-    def delete(self, namespace: str, key: str) -> None:
+    def delete(self, namespace: str, key: str) -> Undo:
         """Remove a value, if it is there; its namespace stays, even empty."""
         value = self._table.get(namespace, {}).pop(key, None)
-        if value is not None:
-            self._text_bytes -= _size(key) + _size(value)
-            self._changed(namespace, partial(self._undo, namespace, key, None, value, False))
-        else:
-            self._wait_for_others()
+        if value is None:
+            return None
+        self._text_bytes -= _size(key) + _size(value)
+        self._forget_encoded(namespace)
+        return partial(self._undo, namespace, key, None, value, False)
 
     def encoded(self, namespace: str) -> Steps[bytes | None]:
         """Return the body of a KVTable of `namespace`, kept until a value changes.
@@ -155,21 +151,9 @@ class KvConfig:
             self._text_bytes -= _size(namespace)
         self._forget_encoded(namespace)
 
-    def _changed(self, namespace: str, undo: Callable[[], None]) -> None:
-        self._forget_encoded(namespace)
-        self._instructions.append(Persist(FILE_NAME, undo))
-
-    def _wait_for_others(self) -> None:
-        """Wait for the file all the same: what made this change before may fail to be saved."""
-        self._instructions.append(Persist(FILE_NAME, _nothing))
-
     def _forget_encoded(self, namespace: str) -> None:
         self._change_count += 1
         self._encoded.pop(namespace, None)
-
-
-def _nothing() -> None:
-    """Undo what changed nothing."""
 
 
 def _size(text: str) -> int:

@@ -13,11 +13,11 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from wakelog.nameserver.config import NameServerSettings, live_settings
-from wakelog.nameserver.decision import Audited, CloseChannel, Instruction, Refused
+from wakelog.nameserver.decision import CloseChannel, Instruction, Refused
 from wakelog.nameserver.kv_config import FILE_NAME, KvConfig
 from wakelog.nameserver.processors import PROCESSORS, State, unsupported
 from wakelog.nameserver.route_table import RouteTable
-from wakelog.network.audit_line import audit_line
+from wakelog.network.audit_line import AuditLine, audit_line
 from wakelog.network.driver import Work
 from wakelog.network.handler import Channel
 from wakelog.network.request import ADMINISTRATION, BodyTooLarge, Request
@@ -40,6 +40,9 @@ UNKNOWN_CODE = -1
 CheckAdministrator: TypeAlias = Callable[[RemotingCommand, Channel, int], None]
 """Let administration by a channel pass, at a time in ms. Raises: RemoteProtocolError."""
 
+LineOf: TypeAlias = Callable[[RemotingCommand | None], AuditLine]
+"""The audit line of a request, by the response that leaves."""
+
 
 class NameServer:
     """One name server."""
@@ -54,7 +57,7 @@ class NameServer:
         self.live = live_settings(settings)
         self._state = State(
             settings.config,
-            KvConfig(self._instructions),
+            KvConfig(),
             RouteTable(self._instructions),
             self.live,
             self._instructions,
@@ -96,23 +99,32 @@ class NameServer:
                 response = processor.handle(self._state, request)
         except (RemoteProtocolError, IllegalConfiguration) as error:
             response = _refusal(command, error)
-        audited = []
+        line: LineOf | None = None
         if processor is not None and processor.is_audited:
-            audited.append(Audited(partial(audit_line, command, header, channel, processor)))
-        if not isinstance(response, RemotingCommand):
-            return self._carry_out(command, response, audited)
-        self._instructions += audited
-        return None if command.is_oneway else response
+            line = partial(audit_line, command, header, channel, processor)
+        if isinstance(response, RemotingCommand):
+            return self._ended(command, response, line)
+        return self._carry_out(command, response, line)
 
-    def _carry_out(self, command: RemotingCommand, work: Work, at_end: list[Audited]) -> Work:
+    def _carry_out(self, command: RemotingCommand, work: Work, line: LineOf | None) -> Work:
         """Do the work of a request, and answer what it raises."""
+        response = None
         try:
             response = yield from work
         except (RemoteProtocolError, IllegalConfiguration) as error:
             response = _refusal(command, error)
         finally:
-            self._instructions += at_end
-        return None if command.is_oneway else response
+            response = self._ended(command, response, line)
+        return response
+
+    def _ended(
+        self, command: RemotingCommand, response: RemotingCommand | None, line: LineOf | None
+    ) -> RemotingCommand | None:
+        """Have the line of a request written, if it has one, and return what leaves."""
+        leaving = None if command.is_oneway else response
+        if line is not None:
+            self._instructions.append(line(leaving))
+        return leaving
 
     def body_bytes_max(self, code: int) -> int:
         """Return how long the body of a request may be; a longer one need not be read."""

@@ -9,14 +9,14 @@ Source: org.apache.rocketmq.namesrv.processor.DefaultRequestProcessor (4.9.3).
 """
 
 from collections.abc import Callable, Iterable
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from wakelog.nameserver.absent_topic import absent_topic_remark
 from wakelog.nameserver.config import NameServerConfig
 from wakelog.nameserver.decision import ConfigurationChanged, Instruction, Saved
-from wakelog.nameserver.kv_config import ORDER_TOPIC_NAMESPACE, KvConfig
+from wakelog.nameserver.kv_config import FILE_NAME, KvConfig, Undo
 from wakelog.nameserver.route_table import RouteTable
 from wakelog.network.driver import Work
 from wakelog.network.request import (
@@ -47,6 +47,7 @@ from wakelog.protocol.headers.name_server import (
     RegisterBrokerRequestHeader,
 )
 from wakelog.protocol.java import boolean_text
+from wakelog.protocol.names import ORDER_NAMESPACE
 from wakelog.protocol.register_broker import (
     checksum_in_steps,
     decode_in_steps,
@@ -81,11 +82,10 @@ class State(msgspec.Struct, frozen=True):
     instructions: list[Instruction]
 
 
-def put_kv_config(state: State, request: Request[PutKVConfigRequestHeader]) -> RemotingCommand:
+def put_kv_config(state: State, request: Request[PutKVConfigRequestHeader]) -> Work:
     """Set a value (code 100)."""
     header = request.header
-    state.kv_config.put(header.namespace, header.key, header.value)
-    return request.success()
+    return _saved(request, state.kv_config.put(header.namespace, header.key, header.value))
 
 
 def get_kv_config(state: State, request: Request[KVConfigKeyRequestHeader]) -> RemotingCommand:
@@ -98,9 +98,16 @@ def get_kv_config(state: State, request: Request[KVConfigKeyRequestHeader]) -> R
     return request.success({"value": value})
 
 
-def delete_kv_config(state: State, request: Request[KVConfigKeyRequestHeader]) -> RemotingCommand:
+def delete_kv_config(state: State, request: Request[KVConfigKeyRequestHeader]) -> Work:
     """Remove a value, if it exists (code 102)."""
-    state.kv_config.delete(request.header.namespace, request.header.key)
+    return _saved(request, state.kv_config.delete(request.header.namespace, request.header.key))
+
+
+def _saved(request: Request[Any], undo: Undo) -> Work:
+    """Answer once the values are durable, also where another request has made the change."""
+    why_not = yield Saved(FILE_NAME, undo)
+    if why_not:  # 4.9.3 logs the failure and answers success
+        return request.refusal(ResponseCode.SYSTEM_ERROR, f"not saved: {why_not}")
     return request.success()
 
 
@@ -126,7 +133,7 @@ def register_broker(
         registered = yield from state.routes.register_in_steps(
             header, wrapper, filter_servers, channel_id=request.channel.id, now_ms=request.now_ms
         )
-    order_topics = yield from state.kv_config.encoded(ORDER_TOPIC_NAMESPACE)
+    order_topics = yield from state.kv_config.encoded(ORDER_NAMESPACE)
     return request.success(to_ext_fields(registered), order_topics or b"")
 
 
@@ -147,7 +154,7 @@ def get_route(state: State, request: Request[TopicRequestHeader]) -> RemotingCom
         remark = absent_topic_remark(topic, state.routes.topics, broker_count=brokers)
         return request.refusal(ResponseCode.TOPIC_NOT_EXIST, remark)
     if state.config.order_message_enable:
-        order = state.kv_config.get(ORDER_TOPIC_NAMESPACE, topic)
+        order = state.kv_config.get(ORDER_NAMESPACE, topic)
         if order is not None:
             route = state.routes.route(topic)
             assert route is not None
