@@ -1,6 +1,7 @@
 """The text and the remedy of the client's errors."""
 
 import ast
+import asyncio
 import pickle
 import re
 import ssl
@@ -16,6 +17,8 @@ from wakelog.client.errors import (
     NotAcknowledged,
     reason_of,
     remedy_of,
+    unanswered,
+    within,
 )
 from wakelog.network.errors import CallTimeout, ConnectFailed, RemotingError, SendFailed, TlsFailed
 
@@ -60,6 +63,26 @@ def test_an_error_of_tls_is_not_taken_for_one_of_the_system() -> None:
     error = TlsFailed("a:1", "its certificate is not trusted")
     error.__cause__ = ssl.SSLCertVerificationError(1, "certificate verify failed")
     assert reason_of(error) == "its certificate is not trusted"
+
+
+def test_a_call_without_an_answer_says_why_and_whether_that_passes() -> None:
+    error = unanswered("a does not answer", ConnectFailed("a:1", "it is away"), "Wait", broker="a")
+    assert (str(error), error.broker, error.passes) == (
+        "a does not answer: it is away. Wait",
+        "a",
+        True,
+    )
+    assert not unanswered("a", TlsFailed("a:1", "no trust")).passes
+
+
+def test_a_block_that_takes_too_long_is_an_error_of_the_client() -> None:
+    async def wait() -> None:
+        async with within(0, "a does not answer", "Wait"):
+            await asyncio.Event().wait()
+
+    with pytest.raises(ClientError, match="a does not answer within 0 s. Wait") as found:
+        asyncio.run(wait())
+    assert found.value.passes
 
 
 def test_no_text_of_the_client_names_options_of_others() -> None:

@@ -1,6 +1,7 @@
 """Background work: an error is reported, endless work begins again, no task begins otherwise."""
 
 import ast
+import asyncio
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 import wakelog
 from tests.actors.bounded import on_loop
 from wakelog.network import background
-from wakelog.network.background import awaited, keep, log_failure, run_once, start_thread
+from wakelog.network.background import awaited, gathered, keep, log_failure, run_once, start_thread
 from wakelog.telemetry.logs import Log, logger
 
 PACKAGE = Path(wakelog.__file__).parent
@@ -102,3 +103,21 @@ def test_a_thread_reports_to_its_owner_of_an_error() -> None:
 
     start_thread(work, reported.append, name="work").join(10)
     assert [repr(one) for one in reported] == ["KeyError('gone')"]
+
+
+@on_loop
+async def test_so_many_are_asked_at_once_and_answers_are_in_order() -> None:
+    asked: list[int] = []
+    gate = asyncio.Event()
+
+    async def ask(number: int) -> int:
+        asked.append(number)
+        await gate.wait()
+        return -number
+
+    answers = awaited(gathered(ask, range(5), at_once_max=2))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert asked == [0, 1]
+    gate.set()
+    assert await answers == [0, -1, -2, -3, -4]

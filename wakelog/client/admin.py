@@ -25,11 +25,9 @@ from wakelog.client.errors import (
     ClientError,
     InvalidArgument,
     describe,
-    passes,
-    reason_of,
     refused,
-    remedy_of,
     tls_refused,
+    unanswered,
 )
 from wakelog.client.options import (
     ClientOptions,
@@ -179,11 +177,7 @@ class Admin:
         try:
             response = await self._connections.invoke(address, command, timeout_ms=wait_ms)
         except RemotingError as error:
-            raise ClientError(
-                f"{address} does not answer {code.name}: {reason_of(error)}",
-                remedy_of(error) or "Check that it runs, and its address",
-                passes=passes(error),
-            ) from error
+            raise unanswered(f"{address} does not answer {code.name}", error) from error
         if response.code != ResponseCode.SUCCESS and response.code not in allowed:
             cause = f"{address} answered {code.name} with {describe(response)}"
             raise refused(address, cause, response, _REMEDIES)

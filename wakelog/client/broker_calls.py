@@ -16,16 +16,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from wakelog.client.errors import (
-    CHECK_RUNS,
-    OTHER_GROUP,
-    ClientError,
-    describe,
-    passes,
-    reason_of,
-    refused,
-    remedy_of,
-)
+from wakelog.client.errors import OTHER_GROUP, ClientError, describe, refused, unanswered
 from wakelog.client.options import ClientOptions
 from wakelog.client.route import Connections, QueueAt, Routes
 from wakelog.network.client import make_client
@@ -240,7 +231,6 @@ class BrokerCalls:
         self, queue: QueueAt, code: RequestCode, header: msgspec.Struct
     ) -> RemotingCommand:
         fields = to_ext_fields(header)
-        reason, remedy, may_pass = "", CHECK_RUNS, False
         response = failed = None
         for attempt in range(self._options.retries_max + 1):
             if attempt:
@@ -256,19 +246,14 @@ class BrokerCalls:
                     )
             except RemotingError as error:
                 response, failed = None, error
-                reason = f"{error.address}: {reason_of(error)}"
-                remedy, may_pass = remedy_of(error) or remedy, passes(error)
                 continue
             if response.code not in _RETRIABLE:
                 return response
         if response is not None:
             return response
-        raise ClientError(
-            f"{queue.broker} does not answer {code.name}: {reason}",
-            remedy,
-            broker=queue.broker,
-            passes=may_pass,
-        ) from failed
+        assert failed is not None
+        what = f"{queue.broker} does not answer {code.name}: {failed.address}"
+        raise unanswered(what, failed, broker=queue.broker) from failed
 
     def _address(self, queue: QueueAt) -> str:
         """Return where the broker of a queue is by the newest route."""

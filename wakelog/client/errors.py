@@ -6,9 +6,11 @@ ClientError           a name server or a broker did not answer, or refused
 +-- NoReply           a request was stored, and no consumer replied in time
 """
 
+import asyncio
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final
 
@@ -130,15 +132,37 @@ def refused(
     )
 
 
-def passes(error: RemotingError) -> bool:
-    """Return whether a broker that is being replaced, or starts, explains a call without answer."""
-    return not isinstance(error, TlsFailed | TooManyCalls | ClientClosed)
+def unanswered(
+    what: str, error: RemotingError, remedy: str = CHECK_RUNS, broker: str = ""
+) -> ClientError:
+    """Return the error for a call without an answer. remedy: where only the address is known."""
+    return ClientError(
+        f"{what}: {reason_of(error)}",
+        remedy_of(error) or remedy,
+        broker=broker,
+        passes=passes(error),
+    )
+
+
+@asynccontextmanager
+async def within(seconds_max: float, what: str, remedy: str = CHECK_RUNS) -> AsyncIterator[None]:
+    """Let a block take so long. what: as `HOST:PORT does not answer`. Raises: ClientError."""
+    try:
+        async with asyncio.timeout(seconds_max):
+            yield
+    except TimeoutError:
+        raise ClientError(f"{what} within {seconds_max:g} s", remedy, passes=True) from None
 
 
 def tls_refused(error: TlsRefused) -> InvalidArgument:
     """Return the error for settings of TLS that cannot be used."""
     remedy = NAME_PEM
     return InvalidArgument(f"tls cannot be used: {error}", remedy)
+
+
+def passes(error: RemotingError) -> bool:
+    """Return whether a broker that is being replaced, or starts, explains a call without answer."""
+    return not isinstance(error, TlsFailed | TooManyCalls | ClientClosed)
 
 
 def is_account_refused(response: RemotingCommand) -> bool:

@@ -18,14 +18,7 @@ import msgspec
 
 from wakelog.client.broker_calls import BrokerCalls, Pulled, read_pulled
 from wakelog.client.consumer_message import ConsumerMessage
-from wakelog.client.errors import (
-    ClientError,
-    describe,
-    passes,
-    reason_of,
-    refused,
-    remedy_of,
-)
+from wakelog.client.errors import ClientError, describe, refused, unanswered
 from wakelog.client.instance import ClientInstance
 from wakelog.client.route import MASTER_ID, QueueAt
 from wakelog.network.errors import RemotingError
@@ -224,14 +217,10 @@ class GroupCalls:
         try:
             return await self._instance.connections.invoke(address, command, timeout_ms=timeout_ms)
         except RemotingError as error:
-            raise _unreachable(address, code, error) from error
+            what = f"{address} does not answer {code.name}"
+            raise unanswered(what, error, CHECK_BROKERS) from error
 
 
 def is_filter(subscription: SubscriptionData) -> bool:
     """Return whether brokers have to be asked about a subscription before it is used."""
     return not is_tag_type(subscription.expression_type)
-
-
-def _unreachable(address: str, code: RequestCode, error: RemotingError) -> ClientError:
-    cause = f"{address} does not answer {code.name}: {reason_of(error)}"
-    return ClientError(cause, remedy_of(error) or CHECK_BROKERS, passes=passes(error))

@@ -23,16 +23,13 @@ from typing import Final, NamedTuple
 from wakelog.client.attempts import Attempts, NowSeconds, Pause
 from wakelog.client.errors import (
     ACCOUNT_REMEDY,
-    CHECK_RUNS,
     NO_QUEUE,
     ClientError,
     InvalidArgument,
     NotAcknowledged,
     describe,
-    passes,
-    reason_of,
     refused,
-    remedy_of,
+    unanswered,
 )
 from wakelog.client.messages import EncodedMessage, SendRequest
 from wakelog.client.options import ClientOptions
@@ -298,9 +295,7 @@ def _may_succeed(failed: ClientError) -> bool:
 
 
 def _unreachable(queue: QueueAt, error: RemotingError) -> ClientError:
-    cause = f"{queue.broker} at {error.address}: {reason_of(error)}"
-    remedy = remedy_of(error) or CHECK_RUNS
-    return ClientError(cause, remedy, broker=queue.broker, passes=passes(error))
+    return unanswered(f"{queue.broker} at {error.address}", error, broker=queue.broker)
 
 
 def _send_command(request: SendRequest, queue: QueueAt, group: str) -> RemotingCommand:

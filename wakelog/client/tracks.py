@@ -5,11 +5,12 @@ A group has consumed a message when its offset in the message's queue is beyond 
 Source: org.apache.rocketmq.tools.admin.DefaultMQAdminExtImpl#messageTrackDetail (4.9.3).
 """
 
-import asyncio
+from functools import partial
 from typing import Final, NamedTuple
 
 from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError
+from wakelog.network.background import gathered
 from wakelog.protocol.bodies import CONSUME_ACTIVELY
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.properties import TAGS, decode_properties
@@ -39,14 +40,8 @@ async def tracks_of(admin: Admin, record: MessageRecord) -> list[Track]:
 
     Raises: ClientError if a broker does not answer.
     """
-    slots = asyncio.Semaphore(GROUPS_AT_ONCE_MAX)
-
-    async def track(group: str) -> Track:
-        async with slots:
-            return await track_of(admin, record, group)
-
     groups = await admin.groups_of(record.topic)
-    return list(await asyncio.gather(*(track(group) for group in groups)))
+    return await gathered(partial(track_of, admin, record), groups, at_once_max=GROUPS_AT_ONCE_MAX)
 
 
 async def track_of(admin: Admin, record: MessageRecord, group: str) -> Track:

@@ -3,14 +3,15 @@
 Brokers without access control are not asked. No secret key is kept.
 """
 
-import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from wakelog.client.access import account_versions, accounts_at
 from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError
 from wakelog.console.cluster_reading import BrokerReading, ClusterReading
+from wakelog.network.background import gathered
 from wakelog.protocol.bodies import DataVersion, PlainAccessConfig
 
 ASKED_AT_ONCE_MAX: Final = 8
@@ -38,14 +39,8 @@ class BrokerAccounts(NamedTuple):
 
 async def read_accounts(admin: Admin, snapshot: ClusterReading) -> list[BrokerAccounts]:
     """Ask each broker with access control for its accounts, and for the versions of their files."""
-    slots = asyncio.Semaphore(ASKED_AT_ONCE_MAX)
-
-    async def read(broker: BrokerReading) -> BrokerAccounts:
-        async with slots:
-            return await _read(admin, broker)
-
     asked = snapshot.brokers[:BROKERS_ASKED_MAX]
-    return list(await asyncio.gather(*(read(broker) for broker in asked)))
+    return await gathered(partial(_read, admin), asked, at_once_max=ASKED_AT_ONCE_MAX)
 
 
 async def _read(admin: Admin, broker: BrokerReading) -> BrokerAccounts:

@@ -21,7 +21,7 @@ from functools import partial
 from typing import Final
 
 from wakelog.client.admin import Admin
-from wakelog.client.errors import CHECK_RUNS, ClientError
+from wakelog.client.errors import ClientError, within
 from wakelog.client.route import MASTER_ID, NO_NAME_SERVER
 from wakelog.console.progress import NOTHING_YET, PART_GROUPS_MAX, Progress, read_progress
 from wakelog.console.runtime_values import clock_ms
@@ -253,10 +253,8 @@ class _Clock:
 async def _name_server(admin: Admin, address: str, clock: _Clock) -> NameServerReading:
     found, began_ms = NameServerReading(address), clock.now_ms
     try:
-        async with asyncio.timeout(NAME_SERVER_SECONDS_MAX):
+        async with within(NAME_SERVER_SECONDS_MAX, f"{address} does not answer"):
             found.info = await admin.ask_for(ClusterInfo, address, Code.GET_BROKER_CLUSTER_INFO)
-    except TimeoutError:
-        found.failure = _hangs(address, NAME_SERVER_SECONDS_MAX)
     except ClientError as error:
         found.failure = error
         if error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
@@ -276,10 +274,6 @@ def _together(servers: Iterable[NameServerReading]) -> ClusterInfo:
     return found
 
 
-def _hangs(address: str, seconds_max: float) -> ClientError:
-    return ClientError(f"{address} does not answer within {seconds_max:.0f} s", CHECK_RUNS)
-
-
 async def _ask_all(broker: BrokerReading, asks: Iterable[Ask], seconds_max: float) -> None:
     """Ask, and keep the first failure as the broker's."""
     slots = asyncio.Semaphore(IN_FLIGHT_MAX)
@@ -292,11 +286,12 @@ async def _ask_all(broker: BrokerReading, asks: Iterable[Ask], seconds_max: floa
                 broker.failure = broker.failure or error
 
     try:
-        async with asyncio.timeout(seconds_max), asyncio.TaskGroup() as tasks:
+        limit = within(seconds_max, f"{broker.address} does not answer")
+        async with limit, asyncio.TaskGroup() as tasks:
             for ask in asks:
                 tasks.create_task(one(ask))
-    except TimeoutError:
-        broker.failure = broker.failure or _hangs(broker.address, seconds_max)
+    except ClientError as error:
+        broker.failure = broker.failure or error
 
 
 def _answering(brokers: Iterable[BrokerReading]) -> list[BrokerReading]:

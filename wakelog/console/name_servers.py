@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from wakelog.client.admin import Admin
-from wakelog.client.errors import CHECK_RUNS, ClientError
+from wakelog.client.errors import ClientError, within
 from wakelog.console.cluster_reading import NameServerReading
 from wakelog.protocol.bodies import TopicList
 from wakelog.protocol.codes import RequestCode as Code
@@ -64,13 +64,10 @@ def _begin(reading: NameServerReading) -> NameServerDetails:
 async def _read(admin: Admin, one: NameServerDetails, *, has_topics: bool) -> None:
     address = one.address
     try:
-        async with asyncio.timeout(NAME_SERVER_SECONDS_MAX):
+        async with within(NAME_SERVER_SECONDS_MAX, f"{address} does not answer"):
             one.settings, one.waiting = await admin.configuration(address, Code.GET_NAMESRV_CONFIG)
             if has_topics:
                 code = Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER
                 one.topics = frozenset((await admin.ask_for(TopicList, address, code)).topic_list)
-    except TimeoutError:
-        cause = f"{address} does not answer within {NAME_SERVER_SECONDS_MAX:.0f} s"
-        one.failure = ClientError(cause, CHECK_RUNS)
     except ClientError as error:
         one.failure = error

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from wakelog.client.errors import CHECK_RUNS, ClientError
+from wakelog.client.errors import ClientError, within
 from wakelog.network.background import awaited
 
 FRESH_MS: Final = 4_000
@@ -63,12 +63,9 @@ class Shared(Generic[Value]):
     async def _try(self, now_ms: int) -> None:
         self._tried_ms = now_ms
         try:
-            async with asyncio.timeout(READING_SECONDS_MAX):
+            async with within(READING_SECONDS_MAX, "the brokers do not answer"):
                 self._shown = Shown(await self._read(), now_ms)
         except ClientError as error:
             self._shown = self._shown._replace(failure=error)
-        except TimeoutError:
-            cause = f"the brokers do not answer within {READING_SECONDS_MAX:.0f} s"
-            self._shown = self._shown._replace(failure=ClientError(cause, CHECK_RUNS))
         finally:
             self._task = None

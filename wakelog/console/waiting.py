@@ -16,8 +16,8 @@ Source: org.apache.rocketmq.store.schedule.ScheduleMessageService, org.apache.ro
 transaction.queue.TransactionalMessageServiceImpl (4.9.3).
 """
 
-import asyncio
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from wakelog.broker.half_queue import HalfMessage, half_message
@@ -28,6 +28,7 @@ from wakelog.client.errors import ClientError
 from wakelog.client.received import ReceivedMessage
 from wakelog.client.route import QueueAt
 from wakelog.client.waiting import Due, delay_offsets, due_at, entries_at, message_at
+from wakelog.network.background import gathered
 from wakelog.protocol.bodies import TopicOffset, TopicStatsTable
 from wakelog.protocol.codes import RequestCode as Code
 from wakelog.protocol.delay_levels import DEFAULT_DELAY_LEVELS, read_delay_levels
@@ -210,7 +211,6 @@ async def _read_levels(
 ) -> list[LevelReading]:
     offsets = await delay_offsets(admin, address)
     ends = await _ends(admin, address, SCHEDULE_TOPIC)
-    slots = asyncio.Semaphore(LEVELS_AT_ONCE_MAX)
 
     async def read(level: int) -> LevelReading:
         delay_ms = delays[level - 1] if level <= len(delays) else None
@@ -218,11 +218,10 @@ async def _read_levels(
         offset = max(offsets.get(level, 0), place.min_offset)
         if offset >= place.max_offset:
             return LevelReading(level, delay_ms, offset, max(offset, place.max_offset))
-        async with slots:
-            return await _read_level(admin, address, level, delay_ms, offset, clock)
+        return await _read_level(admin, address, level, delay_ms, offset, clock)
 
     used = sorted(offsets.keys() | {x + 1 for x, place in ends.items() if place.max_offset > 0})
-    return list(await asyncio.gather(*(read(level) for level in used)))
+    return await gathered(read, used, at_once_max=LEVELS_AT_ONCE_MAX)
 
 
 async def _read_level(
@@ -296,13 +295,9 @@ async def _read_ops(admin: Admin, name: str, address: str, count_max: int) -> _O
         if error.code is None:
             raise
         return _Ops(set(), 0, 0)  # as a broker says that has never ended a transaction
-    slots = asyncio.Semaphore(OPS_AT_ONCE_MAX)
-
-    async def read(physical_offset: int) -> ReceivedMessage:
-        async with slots:
-            return ReceivedMessage(await message_at(admin, address, physical_offset))
-
-    ops = await asyncio.gather(*(read(each.physic_offset) for each in entries[:count_max]))
+    places = [each.physic_offset for each in entries[:count_max]]
+    read = partial(message_at, admin, address)
+    ops = list(map(ReceivedMessage, await gathered(read, places, at_once_max=OPS_AT_ONCE_MAX)))
     return _Ops(ended_by(ops), len(ops), max(end - offset, len(ops)))
 
 
@@ -402,12 +397,10 @@ async def read_next_due(admin: Admin, places: Sequence[Place]) -> list[DueMessag
 
     Raises: ClientError.
     """
-    slots = asyncio.Semaphore(LEVELS_AT_ONCE_MAX)
 
     async def read(place: Place) -> list[DueMessage]:
         queue = QueueAt(place.broker, SCHEDULE_TOPIC, place.level.level - 1, place.address)
-        async with slots:
-            found = await _pull(admin, queue, place.begin, place.end, DUE_A_LEVEL_MAX)
+        found = await _pull(admin, queue, place.begin, place.end, DUE_A_LEVEL_MAX)
         ahead_ms = place.clock_ahead_ms
         return [
             DueMessage(place.broker, place.level, x, x.record.store_timestamp_ms - ahead_ms)
@@ -415,7 +408,7 @@ async def read_next_due(admin: Admin, places: Sequence[Place]) -> list[DueMessag
         ]
 
     first = sorted(places, key=lambda place: place.level.first_due_ms)[:DUE_LEVELS_MAX]
-    parts = await asyncio.gather(*(read(place) for place in first))
+    parts = await gathered(read, first, at_once_max=LEVELS_AT_ONCE_MAX)
     return [each for part in parts for each in part]
 
 

@@ -7,6 +7,7 @@ and thread of a process that serves begins by one of these:
     keep           endless work; after an error it begins again
     run_once       work that nobody awaits; its owner hears of an error, and continues or fails
     awaited        work whose result or error somebody awaits
+    gathered       what is asked of several, so many at once; who began it awaits all
     start_thread   a thread; its owner hears of an error
 
 `on_failed` is called with the error. `log_failure` makes one that writes a line.
@@ -14,7 +15,7 @@ and thread of a process that serves begins by one of these:
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from types import CoroutineType
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -22,6 +23,7 @@ from structlog.stdlib import BoundLogger
 
 OnFailed: TypeAlias = Callable[[Exception], object]
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 AGAIN_SECONDS: Final = 1.0
@@ -51,6 +53,19 @@ def awaited(work: Awaitable[Result]) -> asyncio.Future[Result]:
     if isinstance(work, CoroutineType):  # a turn of the broker has several, and no other kind
         return asyncio.get_running_loop().create_task(work)
     return asyncio.ensure_future(work)
+
+
+async def gathered(
+    ask: Callable[[Item], Awaitable[Result]], items: Iterable[Item], *, at_once_max: int
+) -> list[Result]:
+    """Return what is answered of each item, in their order. Raises: what an answer raises."""
+    slots = asyncio.Semaphore(at_once_max)
+
+    async def one(item: Item) -> Result:
+        async with slots:
+            return await ask(item)
+
+    return await asyncio.gather(*map(one, items))
 
 
 def start_thread(work: Callable[[], None], on_failed: OnFailed, *, name: str) -> threading.Thread:

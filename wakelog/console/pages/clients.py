@@ -1,12 +1,11 @@
 """Pages of clients: consumers that are online, and producers."""
 
-import asyncio
 import shlex
 from typing import Any, Final
 
 from starlette.requests import Request
 
-from wakelog.client.errors import CHECK_RUNS, ClientError
+from wakelog.client.errors import ClientError, within
 from wakelog.console.pages.site import Console, Page, PageRoute, path
 from wakelog.console.views import clients as views
 
@@ -37,14 +36,11 @@ async def producers(console: Console, request: Request) -> Page:
     }
     if group and topic:
         try:
-            async with asyncio.timeout(PRODUCERS_SECONDS_MAX):
+            async with within(PRODUCERS_SECONDS_MAX, f"no broker of {topic} has answered"):
                 found = await console.admin.producers(group, topic)
             values["connected"] = views.connected(group, found)
         except ClientError as error:
             values["failed"] = error
-        except TimeoutError:
-            cause = f"no broker of {topic} has answered within {PRODUCERS_SECONDS_MAX:g} s"
-            values["failed"] = ClientError(cause, CHECK_RUNS)
     is_live = not (group or topic)
     return Page("producers.html", "Producers", values, here="clients", is_live=is_live)
 

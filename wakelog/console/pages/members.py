@@ -1,13 +1,12 @@
 """The page of one member of a group: what it says of itself, and where its threads are."""
 
-import asyncio
 import shlex
 from typing import Any, Final
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from wakelog.client.errors import ClientError
+from wakelog.client.errors import ClientError, within
 from wakelog.console.cluster_reading import GroupReading
 from wakelog.console.pages.site import Console, Page, PageRoute, path
 from wakelog.console.views import members as views
@@ -76,15 +75,11 @@ async def _asked(
         raise ClientError(f"no broker of {group} answers now", "See whether they run (Brokers)")
     home = min(homes, key=lambda x: x.failure is not None)
     fields = {"consumerGroup": group, "clientId": client_id, "jstackEnable": with_stacks}
-    try:
-        async with asyncio.timeout(MEMBER_SECONDS_MAX):
-            code, wait_ms = Code.GET_CONSUMER_RUNNING_INFO, BROKER_WAITS_MS
-            return await console.admin.ask_for(
-                ConsumerRunningInfo, home.address, code, fields, timeout_ms=wait_ms
-            )
-    except TimeoutError:
-        cause = f"{client_id} has not answered within {MEMBER_SECONDS_MAX:g} s"
-        raise ClientError(cause, SILENT) from None
+    async with within(MEMBER_SECONDS_MAX, f"{client_id} has not answered", SILENT):
+        code, wait_ms = Code.GET_CONSUMER_RUNNING_INFO, BROKER_WAITS_MS
+        return await console.admin.ask_for(
+            ConsumerRunningInfo, home.address, code, fields, timeout_ms=wait_ms
+        )
 
 
 PAGES: Final = (PageRoute("/groups/{group:name}/members/{client:name}", member),)

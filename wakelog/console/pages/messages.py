@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from wakelog.client import message_search as search
-from wakelog.client.errors import ClientError, InvalidArgument
+from wakelog.client.errors import ClientError, InvalidArgument, within
 from wakelog.client.message_filter import make_filter, pieces_of
 from wakelog.client.message_life import life_of
 from wakelog.client.message_search import Found, Limits
@@ -33,6 +33,7 @@ TAIL_PAUSE_SECONDS: Final = 0.25
 """Between two parts of a tail, so that a busy topic comes in few of them."""
 TAIL_QUIET_WAITS: Final = 15
 CLIENTS_SHOWN_MAX: Final = 20
+LATE, SEE_BROKERS = "brokers did not answer", "See whether they run (Brokers)"
 
 
 async def find(console: Console, request: Request) -> Page:
@@ -93,20 +94,17 @@ async def _search(console: Console, asked: Asked, limits: Limits) -> Found:
     admin = console.admin
     if not (asked.id or asked.key or asked.is_place):
         return await search.by_time(admin, views.wanted_of(asked, console.reader.now_ms), limits)
-    try:
-        async with asyncio.timeout(limits.seconds):
-            if not asked.topic:
-                name = asked.id or asked.key
-                return await search.anywhere(admin, name, _topics(console), limits)
-            if asked.id:
-                return Found(await search.by_id(admin, asked.id, asked.topic))
-            if asked.key:
-                return await search.by_key(admin, asked.topic, asked.key, limits)
-            queue, offset = views.place_of(asked)
-            place = asked.topic, asked.broker, queue, offset
-            return Found(await search.at_offset(admin, *place))
-    except TimeoutError:
-        raise _late(limits.seconds) from None
+    async with within(limits.seconds, LATE, SEE_BROKERS):
+        if not asked.topic:
+            name = asked.id or asked.key
+            return await search.anywhere(admin, name, _topics(console), limits)
+        if asked.id:
+            return Found(await search.by_id(admin, asked.id, asked.topic))
+        if asked.key:
+            return await search.by_key(admin, asked.topic, asked.key, limits)
+        queue, offset = views.place_of(asked)
+        place = asked.topic, asked.broker, queue, offset
+        return Found(await search.at_offset(admin, *place))
 
 
 def _topics(console: Console) -> list[str]:
@@ -114,11 +112,6 @@ def _topics(console: Console) -> list[str]:
     shown, ends = console.reader.shown, console.reader.known_ends
     names = {x for broker in shown.brokers for x in broker.topics if not kind_of(x, shown)}
     return sorted(names, key=lambda x: (-ends[x].last_stored_ms if x in ends else 0, x))
-
-
-def _late(seconds: float) -> ClientError:
-    cause = f"brokers did not answer within {seconds:g} s"
-    return ClientError(cause, "See whether they run (Brokers)", passes=True)
 
 
 def _status_of(error: ClientError) -> int:
@@ -246,10 +239,8 @@ async def _one(
 ) -> tuple[ReceivedMessage, list[ReceivedMessage]]:
     """Return a message, and others with the same id. Raises: HTTPException, ClientError."""
     try:
-        async with asyncio.timeout(ID_SECONDS_MAX):
+        async with within(ID_SECONDS_MAX, LATE, SEE_BROKERS):
             [first, *others] = await search.by_id(console.admin, message_id, topic)
-    except TimeoutError:
-        raise _late(ID_SECONDS_MAX) from None
     except ClientError as error:
         if error.passes:
             raise

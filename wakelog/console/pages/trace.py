@@ -1,11 +1,10 @@
 """Pages of the traces of messages: what clients have recorded, by message id or key."""
 
-import asyncio
 from typing import Final
 
 from starlette.requests import Request
 
-from wakelog.client.errors import ClientError
+from wakelog.client.errors import ClientError, within
 from wakelog.client.trace_notes import TRACES_MAX, notes_of
 from wakelog.console.pages.site import Console, Page, PageRoute
 from wakelog.console.views.message_life import line_of
@@ -28,16 +27,13 @@ async def trace(console: Console, request: Request) -> Page:
     found, limits, status = [], [], 200
     if wanted:
         try:
-            async with asyncio.timeout(SECONDS_MAX):
+            async with within(SECONDS_MAX, "no answer", "See whether brokers run"):
                 rows, is_all = await notes_of(console.admin, wanted, topic, is_id=bool(given["id"]))
             found = by_message(rows)
             if not is_all:
                 limits.append(f"{TRACES_MAX} messages of the trace topic were read")
             if len(found) > MESSAGES_MAX:
                 limits.append(f"the first {MESSAGES_MAX} of {len(found):,} messages are shown")
-        except TimeoutError:
-            failed = ClientError(f"no answer within {SECONDS_MAX:g} s", "See whether brokers run")
-            status = 502
         except ClientError as error:
             failed, status = error, 502 if error.passes else 404
     values = {
