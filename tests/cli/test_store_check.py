@@ -340,7 +340,7 @@ def test_a_transient_pool_without_room_is_refused(tmp_path: Path) -> None:
     plan = plan_in(tmp_path, SMALL, *pool)
     check_stores(plan, SmallDisk(200 * SEGMENT_BYTES))
     assert refusal(plan, SmallDisk(99 * SEGMENT_BYTES)).startswith(
-        "the transient pool in /dev/shm needs 100.0 MiB and has 99.0 MiB free. Give fewer"
+        "the transient pool in /dev/shm needs 100 MiB and has 99 MiB free. Give fewer"
     )
 
 

@@ -80,7 +80,7 @@ def test_a_block_that_takes_too_long_is_an_error_of_the_client() -> None:
         async with within(0, "a does not answer", "Wait"):
             await asyncio.Event().wait()
 
-    with pytest.raises(ClientError, match="a does not answer within 0 s. Wait") as found:
+    with pytest.raises(ClientError, match=r"a does not answer within 0 s. Wait") as found:
         asyncio.run(wait())
     assert found.value.passes
 

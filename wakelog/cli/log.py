@@ -13,7 +13,6 @@ repair    the store, under its lock                        no
 import itertools
 import json
 import sys
-import time
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -218,8 +217,9 @@ def _opened(config: "StoreConfig") -> "Iterator[CommitLogReader]":
 
 def _moment_ms(text: str | None) -> int | None:
     from wakelog.cli.cluster.times import read_moment_ms
+    from wakelog.client.clocks import wall_ms
 
-    now_ms = round(time.time() * 1000)
+    now_ms = wall_ms()
     found = None if text is None else read_moment_ms(text, now_ms)
     return now_ms if found == -1 else found
 

@@ -5,7 +5,6 @@ damaged: 1 place; 808 records in 1793257 bytes, 12 queues with 808 entries, 1796
 """
 
 import json
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,6 +12,7 @@ from wakelog.audit.findings import Finding, Severity
 from wakelog.audit.repair import KEPT, MENDED
 from wakelog.audit.store_files import TABLE
 from wakelog.audit.verify import VerifyReport
+from wakelog.cli.output import aligned, camel
 from wakelog.protocol.properties import decode_properties
 from wakelog.protocol.record import Host, MessageRecord
 
@@ -33,7 +33,7 @@ def report_lines(report: VerifyReport) -> list[str]:
         )
         for finding in report.findings.kept
     ]
-    return [*_aligned(rows), verdict(report)]
+    return [*aligned(rows), verdict(report)]
 
 
 def verdict(report: VerifyReport) -> str:
@@ -159,12 +159,6 @@ def _host_text(host: Host) -> str:
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
-def camel(name: str) -> str:
-    """Return the name of a field as JSON has it: `queue_offset` is `queueOffset`."""
-    first, *others = name.split("_")
-    return first + "".join(map(str.title, others))
-
-
 def _body(body: bytes, hexadecimal: bool, bytes_max: int) -> tuple[str, bool]:
     shown = body[:bytes_max]
     text = shown.hex() if hexadecimal else shown.decode("utf-8", "backslashreplace")
@@ -179,15 +173,3 @@ def _queue_text(finding: Finding) -> str:
 
 def _count(number: int, one: str, many: str = "") -> str:
     return f"{number} {one if number == 1 else many or one + 's'}"
-
-
-def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    if not rows:
-        return []
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.ljust(width) for cell, width in zip(row, widths, strict=True) if width
-        ).rstrip()
-        for row in rows
-    ]

@@ -7,6 +7,7 @@ the objects.
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, repeat
 from typing import Any, Final, NamedTuple, Protocol
 
 _CELL: Final = re.compile(r"%([-0]*)(\d*)(?:\.\d+)?[dfs]")
@@ -75,14 +76,24 @@ def show(output: Output, say: Callable[[str], None], *, as_json: bool) -> None:
             say(line)
 
 
+def aligned(rows: Sequence[Sequence[str]], to_right: Sequence[bool] = ()) -> Iterator[str]:
+    """Yield rows in columns as wide as their widest cell; a column without a text is left out."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = zip(row, widths, chain(to_right, repeat(False)), strict=False)
+        texts = (x.rjust(width) if right else x.ljust(width) for x, width, right in cells if width)
+        yield "  ".join(texts).rstrip()
+
+
 def named_values(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> Iterator[dict[str, Any]]:
     """Yield each row by the names of its heads, in camel case."""
-    names = [_camel(head) for head in heads]
+    names = [camel(head) for head in heads]
     for row in rows:
         yield dict(zip(names, row, strict=True))
 
 
-def _camel(head: str) -> str:
+def camel(head: str) -> str:
+    """Return a name as JSON has it: `queue_offset` and `Queue Offset` are `queueOffset`."""
     first, *rest = (str(word) for word in re.findall(r"[A-Za-z0-9]+", head.partition("(")[0]))
     if first.isupper():
         first = first.lower()

@@ -50,7 +50,7 @@ def ask_of(words: Sequence[str]) -> Ask:
     asked: list[Ask] = []
 
     class Kept(Wire):
-        def run(self, ask: Ask, *, flushes: bool = False) -> None:
+        def run(self, ask: Ask) -> None:
             asked.append(ask)
 
     call = read(program, words)

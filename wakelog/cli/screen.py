@@ -17,8 +17,7 @@ from rich.text import Text
 
 from wakelog.cli.printer import Printer
 from wakelog.cli.rates import BrokerRates
-
-_UNITS = ("B", "KiB", "MiB", "GiB")
+from wakelog.console.quantities import bytes_text
 
 
 class Screen:
@@ -114,14 +113,6 @@ def rate_text(per_second: float | None) -> str:
     return f"{per_second:.1f}" if 0 < per_second < 10 else f"{per_second:,.0f}"
 
 
-def size_text(size_bytes: float) -> str:
-    """Return a size as a person reads it."""
-    index = 0
-    while size_bytes >= 1024 and index < len(_UNITS) - 1:
-        size_bytes, index = size_bytes / 1024, index + 1
-    return f"{size_bytes:.{min(index, 1)}f} {_UNITS[index]}"
-
-
 def _cells(rates: BrokerRates) -> tuple[str, ...]:
     assert rates.held_count is not None and rates.lag_bytes is not None
     return (
@@ -129,5 +120,5 @@ def _cells(rates: BrokerRates) -> tuple[str, ...]:
         rate_text(rates.in_per_second),
         rate_text(rates.out_per_second),
         f"{rates.held_count:,}",
-        size_text(rates.lag_bytes),
+        bytes_text(rates.lag_bytes),
     )

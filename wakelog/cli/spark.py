@@ -106,7 +106,7 @@ class Run(NamedTuple):
 
     def report(self, report: Any, *lines: str) -> None:
         """Print the lines, or one line of JSON with the fields of the report."""
-        from wakelog.cli.log_text import camel
+        from wakelog.cli.output import camel
 
         fields = {camel(name.removesuffix("_count")): x for name, x in report._asdict().items()}
         print(json.dumps(fields) if self.as_json else "\n".join(lines))

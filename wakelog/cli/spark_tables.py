@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from wakelog.cli.output import aligned
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -34,17 +36,12 @@ def text_lines(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Iterator[
     """Yield names and rows in columns, numbers aligned to the right; nothing without rows."""
     if not rows:
         return
-    cells = [list(names), *([_text(value) for value in row] for row in rows)]
-    widths = [max(len(line[i]) for line in cells) for i in range(len(names))]
+    cells = [names, *([_text(value) for value in row] for row in rows)]
     numbers = [
         all(value is None or isinstance(value, int | float) for value in column)
         for column in zip(*rows, strict=True)
     ]
-    for line in cells:
-        yield "  ".join(
-            cell.rjust(width) if is_number else cell.ljust(width)
-            for cell, width, is_number in zip(line, widths, numbers, strict=True)
-        ).rstrip()
+    yield from aligned(cells, numbers)
 
 
 def _plain(value: Any) -> Any:

@@ -19,7 +19,7 @@ from wakelog.actors.deploy.plan import Plan
 from wakelog.actors.errors import PreflightRefused
 from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.broker.names import SYSTEM_TOPICS
-from wakelog.cli.screen import size_text
+from wakelog.console.quantities import bytes_text
 from wakelog.nameserver.config import path_of_lock
 from wakelog.storage.config import PAGE_BYTES
 from wakelog.storage.durability.store_identity import read_identity
@@ -278,7 +278,7 @@ def _nearest_existing(path: str) -> str:
 
 
 def _no_space(directory: str, needed_bytes: int, free_bytes: int) -> PreflightRefused:
-    numbers = f"needs {size_text(needed_bytes)} and has {size_text(free_bytes)} free"
+    numbers = f"needs {bytes_text(needed_bytes)} and has {bytes_text(free_bytes)} free"
     if directory == SHARED_MEMORY:
         return PreflightRefused(
             f"the transient pool in {SHARED_MEMORY} {numbers}",

@@ -100,18 +100,16 @@ class Wire(NamedTuple):
             return Tls(checks_server=False, checks_host=False)
         return Tls(self.tls_trust or "") if self.tls_trust is not None or self.tls else None
 
-    def run(self, ask: Ask, *, flushes: bool = False) -> None:
+    def run(self, ask: Ask) -> None:
         """Ask the cluster, and put out what comes. Raises: NotPossible, ClientError."""
         from wakelog.cli.output import show
         from wakelog.client.admin import open_admin
 
-        def say(text: str) -> None:
-            print(text, flush=flushes)
-
         async def main() -> None:
             async with open_admin(self.options()) as admin:
                 async for output in ask(admin):
-                    show(output, say, as_json=self.as_json)
+                    show(output, print, as_json=self.as_json)
+                    sys.stdout.flush()  # the next one may be a long time off
 
         run_interruptibly(main())
 

@@ -9,8 +9,8 @@ ClientError           a name server or a broker did not answer, or refused
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import Any, Final
 
@@ -158,6 +158,16 @@ def tls_refused(error: TlsRefused) -> InvalidArgument:
     """Return the error for settings of TLS that cannot be used."""
     remedy = NAME_PEM
     return InvalidArgument(f"tls cannot be used: {error}", remedy)
+
+
+@contextmanager
+def allowing_refusal() -> Iterator[None]:
+    """Leave a block that a broker refuses; what did not answer is raised. Raises: ClientError."""
+    try:
+        yield
+    except ClientError as error:
+        if error.code is None:
+            raise
 
 
 def passes(error: RemotingError) -> bool:

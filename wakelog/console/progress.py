@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
 from wakelog.client.admin import Admin
-from wakelog.client.errors import ClientError
+from wakelog.client.errors import ClientError, allowing_refusal
 from wakelog.protocol.bodies import ConsumeStats, ConsumeStatsList
 from wakelog.protocol.codes import RequestCode as Code
 
@@ -76,11 +76,8 @@ async def _part(admin: Admin, address: str, groups: Collection[str], before: Pro
     after = before.after or ""
 
     async def ask(name: str) -> None:
-        try:
+        with allowing_refusal():
             found[name] = [await admin.consume_stats_at(address, name)]
-        except ClientError as error:
-            if error.code is None:
-                raise
 
     names = sorted(groups, key=lambda name: (name <= after, name))[:PART_GROUPS_MAX]
     try:

@@ -42,7 +42,7 @@ def test_a_group_that_lags_says_for_how_long(
     cli.broker.wait_for_messages("aged", count=3)
     cli.consume("ageing", "aged", 1)
     now_ms = round(time.time() * 1000)
-    monkeypatch.setattr(groups, "_now_ms", lambda: now_ms + 61_000)
+    monkeypatch.setattr(groups, "wall_ms", lambda: now_ms + 61_000)
     [row] = [x for x in cli.json("groups") if x["group"] == "ageing"]
     assert row["lag"] == 2 and 61 <= row["behindSeconds"] < 90
     assert cli.json("lag", "ageing", "--topic", "aged")[-1]["behindSeconds"] >= 61

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Final
 
@@ -10,6 +9,7 @@ from wakelog.cli.admin.command import GROUP, flag, mark, mqadmin
 from wakelog.cli.admin.java_text import bean_text, bean_values, compact_time, queue_text, word
 from wakelog.cli.output import Output, Table, Text
 from wakelog.client.admin import Admin, records
+from wakelog.client.clocks import wall_ms
 from wakelog.client.errors import ClientError
 from wakelog.client.route import QueueAt
 from wakelog.protocol.bodies import (
@@ -104,7 +104,7 @@ async def consumer_status(
         row = number, name, version_name(client.version)
         heads = ["Number", "ClientId", "Version"]
         yield Table("%03d  %-40s %-20s", heads, [row], shows_heads=False)
-    now_ms = round(time.time() * 1000)
+    now_ms = wall_ms()
     if not has_one_subscription(found, now_ms):
         text = "\n\nWARN: Different subscription in the same group of consumer!!!"
         yield Text(text, {"sameSubscription": False})
@@ -235,7 +235,7 @@ class Monitor:
         for name in (client.client_id for client in clients):
             with contextlib.suppress(ClientError):
                 found[name] = await self._admin.running_info(group, name)
-        now_ms = round(time.time() * 1000)
+        now_ms = wall_ms()
         if not has_one_subscription(found, now_ms):
             text = f"{NOTIFY}{group}, Subscription different"
             yield Text(text, {"event": "subscriptionDifferent", "consumerGroup": group})

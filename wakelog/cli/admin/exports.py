@@ -1,6 +1,5 @@
 """Commands that write what a cluster is and does to files of JSON."""
 
-import time
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +18,7 @@ from wakelog.cli.admin.groups import TOPIC_PUT, day_sum
 from wakelog.cli.admin.java_text import first_rate
 from wakelog.cli.output import Output, Text
 from wakelog.client.admin import Admin, cluster_members
+from wakelog.client.clocks import wall_ms
 from wakelog.client.errors import ClientError
 from wakelog.client.route import MASTER_ID
 from wakelog.protocol import fastjson
@@ -120,7 +120,7 @@ async def export_metadata(
         topics, groups = await _summed(admin, cluster, with_retries=with_retries)
         kept: dict[str, Any] = {} if name == "subscriptionGroup" else {"topicConfigTable": topics}
         kept |= {} if name == "topic" else {"subscriptionGroupTable": groups}
-        value = {"exportTime": round(time.time() * 1000), **kept}
+        value = {"exportTime": wall_ms(), **kept}
     elif topics_alone:
         value = await _user_topics(admin, broker, with_retries=with_retries)
     elif groups_alone:

@@ -16,7 +16,7 @@ from wakelog.cli.admin.java_text import bean_text, bean_values, plain_time, word
 from wakelog.cli.admin.topics import delete_topic, targets
 from wakelog.cli.output import Output, Table, Text
 from wakelog.client.admin import Admin
-from wakelog.client.errors import ClientError
+from wakelog.client.errors import ClientError, allowing_refusal
 from wakelog.protocol.bodies import (
     CONSUME_ACTIVELY,
     BrokerStatsData,
@@ -91,11 +91,6 @@ async def delete_group(
                 yield output
 
 
-def behind(stats: ConsumeStats) -> int:
-    """Return how many messages a group has yet to consume."""
-    return sum(x.broker_offset - x.consumer_offset for x in stats.offset_table.values())
-
-
 @mqadmin.command("consumerProgress")
 async def consumer_progress(
     admin: Admin,
@@ -122,7 +117,7 @@ async def consumer_progress(
         yield Table(layout + "%-20d  %s", [*heads, "Diff", "LastTime"], rows)
     else:
         yield Table(layout + "%-20s %-20d  %s", [*heads, "Client IP", "Diff", "LastTime"], rows)
-    total = behind(stats)
+    total = stats.total_diff()
     text = f"\nConsume TPS: {stats.consume_tps:.2f}\nDiff Total: {total}"
     yield Text(text, {"consumeTps": stats.consume_tps, "diffTotal": total})
 
@@ -143,23 +138,17 @@ async def _progress_of_all(admin: Admin) -> Output:
             continue
         group = topic.removeprefix(RETRY_PREFIX)
         stats, clients = ConsumeStats(), ConsumerConnection()
-        try:
+        with allowing_refusal():
             stats = await admin.consume_stats(group)
-        except ClientError as error:
-            if error.code is None:
-                raise
-        try:
+        with allowing_refusal():
             clients = await admin.consumers(group)
-        except ClientError as error:
-            if error.code is None:
-                raise
         count, version, kind, model = len(clients.connection_set), "OFFLINE", "", ""
         if count:
             version = version_name(min(each.version for each in clients.connection_set))
             is_pull = clients.consume_type == CONSUME_ACTIVELY
             kind, model = ("PULL", "") if is_pull else ("PUSH", clients.message_model or "")
         tps = int(stats.consume_tps)
-        rows.append((group[:64], count, version, kind, model, tps, behind(stats)))
+        rows.append((group[:64], count, version, kind, model, tps, stats.total_diff()))
     heads = ["Group", "Count", "Version", "Type", "Model", "TPS", "Diff Total"]
     return Table("%-64s  %-6d  %-24s %-5s  %-14s  %-7d  %d", heads, rows)
 
@@ -230,19 +219,18 @@ async def stats_all(
 
 
 async def _topic_stats(admin: Admin, topic: str, *, only_active: bool) -> list[tuple[object, ...]]:
-    try:
+    addresses: list[str] = []
+    with allowing_refusal():
         groups = await admin.groups_of(topic)
         addresses = await admin.brokers_of(topic)
-    except ClientError as error:
-        if error.code is None:
-            raise
+    if not addresses:
         return []
     in_tps, in_count = await _rate(admin, addresses, TOPIC_PUT, topic)
     rows: list[tuple[object, ...]] = []
     for group in groups:
         out_tps, out_count = await _rate(admin, addresses, GROUP_GET, f"{topic}@{group}")
         try:
-            lag = max(behind(await admin.consume_stats(group, topic)), 0)
+            lag = max((await admin.consume_stats(group, topic)).total_diff(), 0)
         except ClientError:
             lag = 0
         if not only_active or in_count or out_count:

@@ -23,6 +23,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from wakelog.actors.errors import NotPossible
 from wakelog.cli.cluster.output import Columns
+from wakelog.cli.cluster.send import account_of
 from wakelog.cli.stop_signals import run_interruptibly
 from wakelog.client.consumer import Consumer
 from wakelog.client.errors import ClientError
@@ -187,13 +188,13 @@ class Bench:
             group=GROUP,
             messages_max=load.in_flight * load.batch,
             bytes_max=load.under_way_bytes,
-            **_account(self._options),
+            **account_of(self._options),
         )
 
     @asynccontextmanager
     async def _consumer(self, place: str) -> AsyncIterator[Consumer]:
         addresses = ";".join(self._options.name_servers)
-        async with Consumer(addresses, group=GROUP, **_account(self._options)) as consumer:
+        async with Consumer(addresses, group=GROUP, **account_of(self._options)) as consumer:
             queues = await consumer.queues(self._load.topic)
             await consumer.assign(queues)
             for queue in queues:
@@ -274,15 +275,6 @@ class Bench:
             return None
         run, made_ns = _MARK.unpack_from(body)
         return made_ns if run == self._run else None
-
-
-def _account(options: ClientOptions) -> Any:
-    keys = options.credentials
-    return {
-        "access_key": keys.access_key,
-        "secret_key": keys.secret_key,
-        "tls": options.tls or False,
-    }
 
 
 async def watched(

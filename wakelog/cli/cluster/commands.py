@@ -1,8 +1,7 @@
 """What can be typed about a running cluster. Each command imports what it runs when it runs."""
 
 import sys
-import time
-from typing import Literal
+from typing import Any, Literal
 
 from wakelog.actors.errors import NotPossible
 from wakelog.cli.options import (
@@ -19,17 +18,27 @@ from wakelog.cli.options import (
 from wakelog.cli.root import program
 from wakelog.cli.wire import Wire
 
+
+def moment_ms(text: str) -> int:
+    """Return the time that a text says, as `times.read_moment_ms` does. Raises: NotPossible."""
+    from wakelog.cli.cluster.times import read_moment_ms
+    from wakelog.client.clocks import wall_ms
+
+    return read_moment_ms(text, wall_ms())
+
+
 TOPIC = argument("TOPIC")
 OF_TOPIC = option("NAME", "This topic alone.", "--topic")
 GROUP = argument("GROUP")
-SINCE = option("TIME", "From then on: 10m, 2h, 2026-11-24T06:00, beginning, now.")
+SINCE = option(
+    "TIME",
+    "From then on: 10m, 2h, 2026-11-24T06:00, beginning, now.",
+    "--since",
+    parse=moment_ms,
+    default=None,
+)
 LINES = option("N", "The last N messages, without --since.", minimum=0, maximum=100_000, default=10)
 YES = switch("Do it; otherwise it is only shown.", "--yes")
-
-
-def now_ms() -> int:
-    """Return the time."""
-    return round(time.time() * 1000)
 
 
 @program.command()
@@ -99,7 +108,7 @@ def tail(
     topic: str = TOPIC,
     filter: str = option("TAGS", "These tags alone, as 'paid || refunded'.", default="*"),
     sql: str = option("EXPRESSION", 'SQL92 over properties, as "amount > 5".', default=""),
-    since: Text = SINCE,
+    since_ms: Any = SINCE,
     lines: int = LINES,
     follow: bool = switch("Wait for new messages.", "--follow", "-f"),
 ) -> None:
@@ -112,11 +121,9 @@ def tail(
     """
     from wakelog.cli.cluster.tail import Wanted
     from wakelog.cli.cluster.tail import tail as show_tail
-    from wakelog.cli.cluster.times import read_moment_ms
 
-    since_ms = None if since is None else read_moment_ms(since, now_ms())
     wanted = Wanted(filter, sql, since_ms, lines, follow)
-    wire.run(lambda admin: show_tail(admin, topic, wanted), flushes=follow)
+    wire.run(lambda admin: show_tail(admin, topic, wanted))
 
 
 @program.command()
@@ -178,7 +185,7 @@ def reset(
     wire: Wire,
     group: str = GROUP,
     topic: str = TOPIC,
-    to: str = option("TIME", "beginning, now, 2h, 2026-11-24T06:00.", "--to"),
+    to_ms: Any = option("TIME", "beginning, now, 2h, 2026-11-24T06:00.", "--to", parse=moment_ms),
     yes: bool = YES,
 ) -> None:
     """Let a group consume a topic from another place on.
@@ -188,10 +195,8 @@ def reset(
     wakelog reset billing orders --to beginning --yes
     """
     from wakelog.cli.cluster import groups as asked
-    from wakelog.cli.cluster.times import read_moment_ms
 
-    time_ms = read_moment_ms(to, now_ms())
-    wire.run(lambda admin: asked.reset(admin, group, topic, time_ms, changes=yes))
+    wire.run(lambda admin: asked.reset(admin, group, topic, to_ms, changes=yes))
 
 
 @program.command()
@@ -234,7 +239,7 @@ def doctor(
     """
     from wakelog.cli.cluster.doctor import doctor as examine
 
-    wire.run(lambda admin: examine(admin, topic, group), flushes=True)
+    wire.run(lambda admin: examine(admin, topic, group))
 
 
 @program.command()
@@ -302,7 +307,7 @@ def console(
     certificate = tls_cert or "", tls_key or ""
     listen = Listen(bind, port, tuple(hosts or ()), *certificate, tuple(proxies or ()))
     known = shown.checked_accounts(listen, accounts)
-    wire.run(lambda asks: shown.console(asks, listen, known, audit or ""), flushes=True)
+    wire.run(lambda asks: shown.console(asks, listen, known, audit or ""))
 
 
 @program.command()
@@ -339,7 +344,7 @@ def top(
     from wakelog.cli.cluster import status as asked
 
     clears = sys.stdout.isatty() and not wire.as_json
-    wire.run(lambda admin: asked.top(admin, interval, clears=clears), flushes=True)
+    wire.run(lambda admin: asked.top(admin, interval, clears=clears))
 
 
 @program.command()
@@ -405,12 +410,10 @@ def dlq_ls(wire: Wire) -> None:
 
 
 @dlq.command("show")
-def dlq_show(wire: Wire, group: str = GROUP, since: Text = SINCE, lines: int = LINES) -> None:
+def dlq_show(wire: Wire, group: str = GROUP, since_ms: Any = SINCE, lines: int = LINES) -> None:
     """Show dead letters of a group, the oldest first."""
     from wakelog.cli.cluster import dead_letters
-    from wakelog.cli.cluster.times import read_moment_ms
 
-    since_ms = None if since is None else read_moment_ms(since, now_ms())
     wire.run(lambda admin: dead_letters.show(admin, group, since_ms, lines))
 
 

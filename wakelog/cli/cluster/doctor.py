@@ -15,7 +15,6 @@ A group that lags is looked at twice, `MOVES_SECONDS` apart: clients commit ever
 """
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Final
 
@@ -24,6 +23,7 @@ from wakelog.cli.cluster.findings import shown
 from wakelog.cli.cluster.groups import clients_of, progress
 from wakelog.cli.output import Output
 from wakelog.client.admin import Admin
+from wakelog.client.clocks import wall_ms
 from wakelog.client.errors import ClientError
 from wakelog.client.route import MASTER_ID
 from wakelog.console.cluster_reading import ClusterReading, GroupReading, read_snapshot
@@ -57,7 +57,7 @@ async def doctor(admin: Admin, topic: str | None, group: str | None) -> AsyncIte
 
 async def _findings(admin: Admin, topic: str | None, group: str | None) -> AsyncIterator[Finding]:
     history = History()
-    history.add(await read_snapshot(admin, now_ms(), with_groups=group is not None))
+    history.add(await read_snapshot(admin, wall_ms(), with_groups=group is not None))
     snapshot = history.latest
     for each in answers(snapshot):
         yield each
@@ -147,7 +147,7 @@ async def _group(
         history.add(snapshot)
         if reading.progress.total_diff() > 0 and reading.members:
             await asyncio.sleep(MOVES_SECONDS)
-            later = await read_snapshot(admin, now_ms())
+            later = await read_snapshot(admin, wall_ms())
             reading_then = await _reading(admin, group, topic, later)
             reading_then.members = reading.members | reading_then.members
             history.add(later)
@@ -191,8 +191,3 @@ def is_known(group: GroupReading) -> bool:
     """Return whether anything of a group is there."""
     is_online = group.clients is not None and group.clients.connection_set
     return bool(group.configs or is_online or group.progress.offset_table)
-
-
-def now_ms() -> int:
-    """Return the time."""
-    return round(time.time() * 1000)

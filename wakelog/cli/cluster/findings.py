@@ -4,13 +4,13 @@ It reads the cluster twice, since what grows is seen by two readings. It changes
 """
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 
 from wakelog.actors.errors import DeploymentFailed
 from wakelog.cli.failures import with_options
 from wakelog.cli.output import Output
 from wakelog.client.admin import Admin
+from wakelog.client.clocks import wall_ms
 from wakelog.console.cluster_reading import read_snapshot
 from wakelog.console.findings import find
 from wakelog.console.history import History
@@ -28,10 +28,10 @@ async def findings(admin: Admin, seconds: float) -> AsyncIterator[Output]:
 
 async def _findings(admin: Admin, seconds: float) -> AsyncIterator[Finding]:
     history = History()
-    history.add(await read_snapshot(admin, _now_ms()))
+    history.add(await read_snapshot(admin, wall_ms()))
     if seconds and history.latest.failure is None:
         await asyncio.sleep(seconds)
-        history.add(await read_snapshot(admin, _now_ms(), history.latest))
+        history.add(await read_snapshot(admin, wall_ms(), history.latest))
     for finding in find(history):
         yield finding
 
@@ -48,7 +48,3 @@ async def shown(found: AsyncIterator[Finding]) -> AsyncIterator[Output]:
     if problems_count:
         noun = "problem" if problems_count == 1 else "problems"
         raise DeploymentFailed(f"{problems_count} {noun} found", "See what stands with each.")
-
-
-def _now_ms() -> int:
-    return round(time.time() * 1000)

@@ -1,18 +1,18 @@
 """`wakelog groups`, `lag`, `reset`, `pause` and `resume`: who consumes, how far, from where on."""
 
-import time
 from collections.abc import AsyncIterator
 from typing import Final
 
 import msgspec
 
 from wakelog.actors.errors import DeploymentFailed
-from wakelog.cli.admin.groups import behind, client_addresses
+from wakelog.cli.admin.groups import client_addresses
 from wakelog.cli.admin.offsets import reset_offline, reset_online
 from wakelog.cli.cluster.output import Columns, Moment
 from wakelog.cli.output import Output, Text
 from wakelog.client.admin import Admin
-from wakelog.client.errors import ClientError
+from wakelog.client.clocks import wall_ms
+from wakelog.client.errors import ClientError, allowing_refusal
 from wakelog.client.route import MASTER_ID
 from wakelog.console.lag import behind_of
 from wakelog.console.quantities import span_text
@@ -43,12 +43,10 @@ async def progress(admin: Admin, group: str, topic: str | None = None) -> Consum
 
 async def clients_of(admin: Admin, group: str) -> ConsumerConnection:
     """Return the clients of a group, none if it is not online. Raises: ClientError."""
-    try:
-        return await admin.consumers(group)
-    except ClientError as error:
-        if error.code is None:
-            raise
-        return ConsumerConnection()
+    found = ConsumerConnection()
+    with allowing_refusal():
+        found = await admin.consumers(group)
+    return found
 
 
 async def group_names(admin: Admin) -> list[str]:
@@ -75,7 +73,7 @@ async def groups(admin: Admin) -> AsyncIterator[Output]:
         subscribed = set(clients.subscription_table) | {x.topic for x in stats.offset_table}
         topics = sorted(x for x in subscribed if not x.startswith(RETRY_PREFIX))
         model = (clients.message_model or "").lower()
-        counted = len(clients.connection_set), model, topics, behind(stats)
+        counted = len(clients.connection_set), model, topics, stats.total_diff()
         rows.append((name, *counted, behind_seconds(stats), float(stats.consume_tps)))
     heads = ("group", "clients", "model", "topics", "lag", "behind seconds", "per second")
     yield Columns(heads, rows, "no groups")
@@ -83,12 +81,8 @@ async def groups(admin: Admin) -> AsyncIterator[Output]:
 
 def behind_seconds(stats: ConsumeStats) -> int | None:
     """Return how old the last consumed message is where others wait, None if none do."""
-    behind_ms = behind_of(stats.offset_table, {}, _now_ms())
+    behind_ms = behind_of(stats.offset_table, {}, wall_ms())
     return None if behind_ms is None else behind_ms // 1000
-
-
-def _now_ms() -> int:
-    return round(time.time() * 1000)
 
 
 async def group(admin: Admin, name: str) -> AsyncIterator[Output]:
@@ -125,11 +119,8 @@ async def lag(
         )
     owners: dict[MessageQueue, str] = {}
     if (await clients_of(admin, name)).connection_set:
-        try:
+        with allowing_refusal():  # some languages have clients that cannot be asked
             owners = await client_addresses(admin, name)
-        except ClientError as error:  # a client that cannot be asked: some languages cannot
-            if error.code is None:
-                raise
     rows = [
         (
             queue.topic,
@@ -154,7 +145,7 @@ async def lag(
         "client",
     )
     yield Columns(heads, rows)
-    total = behind(stats)
+    total = stats.total_diff()
     seconds = behind_seconds(stats)
     value = {"group": name, "lag": total, "behindSeconds": seconds, "perSecond": stats.consume_tps}
     old = "" if seconds is None else f" ({span_text(seconds * 1000)})"
@@ -214,7 +205,7 @@ async def set_consuming(
     rows = [(broker, config.consume_enable, is_allowed) for broker, _, config in found]
     yield Columns(("broker", "may consume", "will"), rows)
     clients, stats = await clients_of(admin, name), await progress(admin, name)
-    value = {"group": name, "clients": len(clients.connection_set), "lag": behind(stats)}
+    value = {"group": name, "clients": len(clients.connection_set), "lag": stats.total_diff()}
     said = f"{name} {'may consume' if is_allowed else 'may not consume'} now"
     if not changes:
         said = "nothing is changed yet: repeat it with --yes"

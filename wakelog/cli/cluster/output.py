@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from wakelog.cli.output import named_values
+from wakelog.cli.output import aligned, named_values
 from wakelog.protocol.java import exact_time
 
 
@@ -28,18 +28,11 @@ class Columns(NamedTuple):
             yield self.nothing
             return
         texts = [[_text(cell) for cell in row] for row in self.rows]
-        widths = [
-            max(len(head), *(len(row[n]) for row in texts)) for n, head in enumerate(self.heads)
-        ]
         is_number = [
             all(_is_number(row[n]) for row in self.rows if row[n] is not None)
             for n in range(len(self.heads))
         ]
-        for row in ([head.upper() for head in self.heads], *texts):
-            cells = zip(row, widths, is_number, strict=True)
-            yield "  ".join(
-                text.rjust(width) if right else text.ljust(width) for text, width, right in cells
-            ).rstrip()
+        yield from aligned([[head.upper() for head in self.heads], *texts], is_number)
 
     def values(self) -> Iterator[dict[str, Any]]:
         """Yield each row by its heads, in camel case; no time is None."""

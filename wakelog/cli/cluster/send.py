@@ -40,16 +40,16 @@ def send_lines(
     run_interruptibly(_send(options, messages, as_json=as_json))
 
 
-def open_producer(options: ClientOptions, group: str = GROUP) -> Producer:
+def open_producer(options: ClientOptions) -> Producer:
     """Return a producer that reaches the cluster as these options say."""
+    return Producer(";".join(options.name_servers), group=GROUP, **account_of(options))
+
+
+def account_of(options: ClientOptions) -> Any:
+    """Return the settings of a client that has the account and the TLS of these options."""
     keys = options.credentials
-    return Producer(
-        ";".join(options.name_servers),
-        group=group,
-        access_key=keys.access_key,
-        secret_key=keys.secret_key,
-        tls=options.tls or False,
-    )
+    tls = options.tls or False
+    return {"access_key": keys.access_key, "secret_key": keys.secret_key, "tls": tls}
 
 
 async def _send(options: ClientOptions, messages: Iterator[Message], *, as_json: bool) -> None:

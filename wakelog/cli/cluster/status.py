@@ -5,7 +5,6 @@ words of `wakelog findings`.
 """
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Final
 
@@ -16,6 +15,7 @@ from wakelog.cli.cluster.groups import groups
 from wakelog.cli.cluster.output import Columns, Moment
 from wakelog.cli.output import Output, Text
 from wakelog.client.admin import Admin
+from wakelog.client.clocks import wall_ms
 from wakelog.compiled.library import COMPILED, PLAIN
 from wakelog.console.cluster_reading import (
     BrokerReading,
@@ -71,7 +71,7 @@ async def top(admin: Admin, interval_seconds: float, *, clears: bool) -> AsyncIt
 
 
 async def _read(admin: Admin) -> ClusterReading:
-    return await read_snapshot(admin, round(time.time() * 1000), with_groups=False)
+    return await read_snapshot(admin, wall_ms(), with_groups=False)
 
 
 async def _findings(found: ClusterReading) -> AsyncIterator[Finding]:

@@ -3,7 +3,7 @@
 from typing import Final
 
 from wakelog.client.admin import Admin
-from wakelog.client.errors import ClientError
+from wakelog.client.errors import ClientError, allowing_refusal
 from wakelog.client.received import ReceivedMessage
 from wakelog.console.actions.action import Action, Values, words_of
 from wakelog.console.actions.messages import ID
@@ -16,12 +16,9 @@ async def _before_check_again(admin: Admin, values: Values) -> list[str]:
     if not half.topic:
         raise ClientError("this is no half message", "Take an id from the page of transactions")
     topic, group = visible(half.topic), visible(half.group)
-    try:
+    producers = 0
+    with allowing_refusal():  # so does a broker with a group that is not online
         producers = len((await admin.producers(half.group, half.topic)).connection_set)
-    except ClientError as error:
-        if error.code is None:
-            raise
-        producers = 0  # as both say of a group that is not online
     return [
         f"1 half message of topic {topic} is put back; its {half.checks:,} checks count from 0",
         f"of producer group {group} {producers:,} clients are online to be asked"
