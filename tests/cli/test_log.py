@@ -256,7 +256,7 @@ def test_what_a_rebuild_made_when_it_failed_is_removed(
             ["dump", "--since", "noon"],
             "'noon' is no time. Give 10m, 2h, 2026-11-24T06:00, beginning, ",
         ),
-        (["verify", "--set", "x"], "is no KEY=VALUE"),
+        (["verify", "--set", "x"], "--set x has no value"),
         (["dump", "--limit", "-1"], "a count below zero"),
     ],
 )

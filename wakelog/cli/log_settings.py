@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from posixpath import abspath, basename, dirname, expanduser, isdir, join
 
+from wakelog.actors.deploy.layers import split_setting
 from wakelog.actors.errors import NotPossible
 from wakelog.broker.config_file import BrokerSettings, read_broker_conf
 from wakelog.broker.names import LMQ_PREFIX
@@ -37,7 +38,7 @@ def store_config(
     Raises: NotPossible; IllegalConfiguration; OSError for `config`.
     """
     text = Path(config).read_text("utf-8") if config else ""
-    overrides = dict(_setting(setting) for setting in settings)
+    overrides = dict(map(split_setting, settings))
     if store is not None:
         overrides["storePathRootDir"] = abspath(expanduser(store))
     asked = read_broker_conf(
@@ -87,17 +88,10 @@ def _check_index_shape(asked: StoreConfig) -> None:
 
 def _warn_of_unknown(settings: Sequence[str], asked: BrokerSettings) -> None:
     for setting in settings:
-        key, _ = _setting(setting)
+        key, _ = split_setting(setting)
         for warning in asked.warnings:
             if key in asked.unknown and warning.startswith(f"{key} is not a key "):
                 print(f"wakelog: {warning}", file=sys.stderr)
-
-
-def _setting(setting: str) -> tuple[str, str]:
-    key, separator, value = setting.partition("=")
-    if not separator or not key:
-        raise NotPossible(f"--set {setting!r} is no KEY=VALUE", "Give one setting of broker.conf.")
-    return key.strip(), value.strip()
 
 
 def _derived(asked: StoreConfig) -> dict[str, str]:

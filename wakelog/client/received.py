@@ -6,10 +6,11 @@ neither does not pay for them.
 Source: org.apache.rocketmq.common.message.{MessageExt, MessageDecoder#decode} (4.9.3).
 """
 
+import base64
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 from wakelog.client.errors import ClientError
 from wakelog.client.options import without_namespace
@@ -113,6 +114,32 @@ class ReceivedMessage:
     def __repr__(self) -> str:
         """Name the message, not its content."""
         return f"{type(self).__name__}({self.topic!r}, {self.message_id!r})"
+
+
+def body_values(body: bytes) -> dict[str, Any]:
+    """Return a body as a field of a JSON object; one that is not UTF-8 is in base64."""
+    try:
+        return {"body": body.decode()}
+    except UnicodeDecodeError:
+        return {"bodyBase64": base64.b64encode(body).decode()}
+
+
+def values_of(message: ReceivedMessage) -> dict[str, Any]:
+    """Return a message as a JSON object, without its body."""
+    return {
+        "topic": message.full_topic,
+        "broker": message.broker,
+        "queue": message.queue_id,
+        "offset": message.queue_offset,
+        "messageId": message.message_id,
+        "offsetMessageId": message.offset_message_id,
+        "storeTimestamp": message.record.store_timestamp_ms,
+        "bornTimestamp": message.record.born_timestamp_ms,
+        "reconsumeTimes": message.reconsume_times,
+        "tags": message.tags,
+        "keys": message.keys,
+        "properties": dict(message.properties),
+    }
 
 
 def _moment(time_ms: int) -> datetime:

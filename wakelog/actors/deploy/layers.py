@@ -48,7 +48,7 @@ def read_layers(
 
     Raises: NotPossible; IllegalConfiguration for an escape in the file that Java would refuse.
     """
-    sets = dict(map(_split_setting, settings))
+    sets = dict(map(split_setting, settings))
     given = {}
     for flag, (key, value) in flags.items():
         if value is None:
@@ -63,7 +63,8 @@ def read_layers(
     return Layers(_absolute(given), _absolute(sets), _absolute(file))
 
 
-def _split_setting(setting: str) -> tuple[str, str]:
+def split_setting(setting: str) -> tuple[str, str]:
+    """Return the key and the value of a `--set`. Raises: NotPossible."""
     key, equals, value = setting.partition("=")
     if not equals or not key.strip():
         raise NotPossible(

@@ -21,7 +21,7 @@ from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError
 from wakelog.client.message_filter import Accepts
 from wakelog.client.queue_puller import FOLLOWED_MAX, HOLD_MS, QueuePuller, merged
-from wakelog.client.received import ReceivedMessage
+from wakelog.client.received import ReceivedMessage, body_values, values_of
 from wakelog.client.route import QueueAt
 
 WAITING_MAX: Final = 1_024
@@ -62,28 +62,12 @@ class Shown(NamedTuple):
 
     def values(self) -> Iterator[dict[str, Any]]:
         """Yield everything of it; a body that is not UTF-8, or cannot be read, is in base64."""
-        one, record = self.message, self.message.record
         try:
-            body = {"body": one.body.decode()}
-        except UnicodeDecodeError:
-            body = {"bodyBase64": base64.b64encode(one.body).decode()}
+            body = body_values(self.message.body)
         except ClientError as error:
-            body = {"bodyBase64": base64.b64encode(record.body).decode(), "error": error.cause}
-        yield {
-            "topic": one.topic,
-            "broker": one.broker,
-            "queue": one.queue_id,
-            "offset": one.queue_offset,
-            "messageId": one.message_id,
-            "offsetMessageId": one.offset_message_id,
-            "storeTimestamp": record.store_timestamp_ms,
-            "bornTimestamp": record.born_timestamp_ms,
-            "reconsumeTimes": one.reconsume_times,
-            "tags": one.tags,
-            "keys": one.keys,
-            "properties": dict(one.properties),
-            **body,
-        }
+            stored = base64.b64encode(self.message.record.body).decode()
+            body = {"bodyBase64": stored, "error": error.cause}
+        yield values_of(self.message) | body
 
 
 def make_filter(tags: str, sql: str) -> Accepts:

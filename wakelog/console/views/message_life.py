@@ -103,7 +103,7 @@ def events_of(life: Life) -> list[Event]:
                 f"given up after {each.reconsume_times} times", "problem", each.offset_message_id,
             )
         )  # fmt: skip
-    events += [_traced(each) for each in life.traces]
+    events += [x._replace(detail=f"trace: {x.detail}") for x in map(traced, life.traces)]
     gave_up = {group for group, _ in life.dead}
     for track in life.tracks:
         text = _TRACK_TEXTS.get(track.kind, "unknown")
@@ -134,17 +134,16 @@ def _dispatched(life: Life, place: str) -> Event:
     return Event(None, "dispatched", "", place, "done")
 
 
-def _traced(row: TraceRow) -> Event:
-    where = f"{row.group} at {row.client_host}"
-    if row.kind == PUB:
-        word = "sent" if row.is_success else "send failed"
-        state = "" if row.is_success else "problem"
-        return Event(row.time_ms, word, where, f"trace: took {row.cost_ms} ms", state)
+def traced(row: TraceRow) -> Event:
+    """Return what a client has recorded of a message."""
+    where, time_ms = f"{row.group} at {row.client_host}", row.time_ms or None
     if row.kind == SUB_BEFORE:
-        return Event(row.time_ms, "given to a consumer", where, f"trace: retry {row.retries}")
-    word = "consumed" if row.is_success else "consumption failed"
-    state = "done" if row.is_success else "problem"
-    return Event(row.time_ms or None, word, where, f"trace: took {row.cost_ms} ms", state)
+        return Event(time_ms, "given to a consumer", where, f"retry {row.retries}")
+    done, failed = (
+        ("sent", "send failed") if row.kind == PUB else ("consumed", "consumption failed")
+    )
+    words = (done, "done") if row.is_success else (failed, "problem")
+    return Event(time_ms, words[0], where, f"took {row.cost_ms} ms", words[1])
 
 
 def after_text(elapsed_ms: int) -> str:

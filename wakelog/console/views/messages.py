@@ -1,6 +1,5 @@
 """Messages found: what was asked for, by the URL; rows; and lines of an export."""
 
-import base64
 import re
 import shlex
 from collections.abc import Iterable, Mapping
@@ -10,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from wakelog.client.errors import InvalidArgument
 from wakelog.client.message_filter import begin_of
 from wakelog.client.message_search import Wanted
-from wakelog.client.received import ReceivedMessage
+from wakelog.client.received import ReceivedMessage, body_values, values_of
 
 PREVIEW_BYTES: Final = 512
 PREVIEW_LENGTH: Final = 120
@@ -196,28 +195,7 @@ def preview_of(message: ReceivedMessage) -> str:
 
 
 def line_of(message: ReceivedMessage) -> dict[str, Any]:
-    """Return a message as it is exported, a JSON object; a body that is no text is in base64."""
-    record = message.record
+    """Return a message as it is exported, a JSON object; a long body is cut."""
     body = begin_of(message, EXPORT_BODY_BYTES_MAX + 1)
-    is_cut = len(body) > EXPORT_BODY_BYTES_MAX
-    body = body[:EXPORT_BODY_BYTES_MAX]
-    try:
-        content = {"body": body.decode()}
-    except UnicodeDecodeError:
-        content = {"bodyBase64": base64.b64encode(body).decode()}
-    return {
-        "topic": message.full_topic,
-        "broker": message.broker,
-        "queue": message.queue_id,
-        "offset": message.queue_offset,
-        "messageId": message.message_id,
-        "offsetMessageId": message.offset_message_id,
-        "storeTimestamp": record.store_timestamp_ms,
-        "bornTimestamp": record.born_timestamp_ms,
-        "reconsumeTimes": message.reconsume_times,
-        "tags": message.tags,
-        "keys": message.keys,
-        "properties": dict(message.properties),
-        **content,
-        **({"bodyIsCut": True} if is_cut else {}),
-    }
+    more = {"bodyIsCut": True} if len(body) > EXPORT_BODY_BYTES_MAX else {}
+    return values_of(message) | body_values(body[:EXPORT_BODY_BYTES_MAX]) | more

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from wakelog.client.trace_notes import PUB, SUB_BEFORE, TraceRow
-from wakelog.console.views.message_life import Event, after_text
+from wakelog.client.trace_notes import TraceRow
+from wakelog.console.views.message_life import Event, after_text, traced
 from wakelog.console.views.messages import visible
 
 
@@ -39,16 +39,8 @@ def _events(rows: list[TraceRow]) -> list[Event]:
 
 
 def _event(row: TraceRow, number: int, first_ms: int) -> Event:
-    by = visible(f"{row.group} at {row.client_host}")
-    if row.kind == SUB_BEFORE:
-        what, detail, state = "given to a consumer", f"retry {row.retries}", ""
-    elif row.is_success:
-        what = "sent" if row.kind == PUB else "consumed"
-        detail, state = f"took {row.cost_ms} ms", "done"
-    else:
-        what = "send failed" if row.kind == PUB else "consumption failed"
-        detail, state = f"took {row.cost_ms} ms", "problem"
-    if not row.time_ms:
-        return Event(None, what, by, detail, state)
-    after = after_text(row.time_ms - first_ms)
-    return Event(row.time_ms, what, by, detail, state, number=number, after=after)
+    event = traced(row)
+    event = event._replace(by=visible(event.by))
+    if event.time_ms is None:
+        return event
+    return event._replace(number=number, after=after_text(event.time_ms - first_ms))
