@@ -16,7 +16,7 @@ from wakelog.broker.lane_table import (
     name_server_lanes,
 )
 from wakelog.broker.processors.table import PROCESSORS
-from wakelog.network.lanes import Lanes, LaneSpec, Waiting
+from wakelog.network.lanes import InLane, Lanes, LaneSpec
 from wakelog.protocol.codes import RequestCode
 from wakelog.protocol.command import RemotingCommand
 
@@ -67,9 +67,9 @@ def test_a_question_for_a_route_waits_for_few_of_many_registrations() -> None:
         bytes_max=1_000_000,
     )
     for number in range(1_000):
-        lanes.offer(Waiting(f"broker {number}", RemotingCommand(registration), 0.0, 100))
+        lanes.offer(InLane(f"broker {number}", RemotingCommand(registration), 0.0, 100))
     assert lanes.take() is not None
-    lanes.offer(Waiting("client", RemotingCommand(route), 0.0, 100))
+    lanes.offer(InLane("client", RemotingCommand(route), 0.0, 100))
     taken = [lanes.take() for _ in range(8)]
     assert [one.owner for one in taken if one is not None][-1] == "client"
 

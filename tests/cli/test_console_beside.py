@@ -20,7 +20,7 @@ from wakelog.cli.console_beside import (
     ActorConsole,
     ChildConsole,
     ConsoleBeside,
-    State,
+    ConsoleState,
     console_words,
     last_line,
     make_console_beside,
@@ -52,7 +52,7 @@ def quick_checks(monkeypatch: pytest.MonkeyPatch) -> None:
 class Course:
     """A console whose states are given; the last one stays."""
 
-    def __init__(self, states: Sequence[State], error: Exception | None = None) -> None:
+    def __init__(self, states: Sequence[ConsoleState], error: Exception | None = None) -> None:
         self._states = list(states)
         self._error = error
         self.is_past = False
@@ -60,7 +60,7 @@ class Course:
     async def start(self) -> None:
         pass
 
-    async def state(self) -> State:
+    async def state(self) -> ConsoleState:
         if len(self._states) > 1:
             return self._states.pop(0)
         self.is_past = True
@@ -87,9 +87,18 @@ def said_of(course: Course) -> list[str]:
 
 def test_another_process_and_a_failure_are_said_once_each(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "END_SECONDS_MAX", 0.01)
-    failed = State(0, "port 8080 is taken")
-    states = [State(0), State(7), State(0), State(8), State(8), failed, failed, State(9)]
-    assert said_of(Course([*states, State(9)])) == [
+    failed = ConsoleState(0, "port 8080 is taken")
+    states = [
+        ConsoleState(0),
+        ConsoleState(7),
+        ConsoleState(0),
+        ConsoleState(8),
+        ConsoleState(8),
+        failed,
+        failed,
+        ConsoleState(9),
+    ]
+    assert said_of(Course([*states, ConsoleState(9)])) == [
         "console ended and runs again, as process 8",
         "console: port 8080 is taken",
         "console ended and runs again, as process 9",
@@ -98,7 +107,7 @@ def test_another_process_and_a_failure_are_said_once_each(monkeypatch: pytest.Mo
 
 
 def test_a_console_that_does_not_end_holds_up_nothing() -> None:
-    assert said_of(Course([State(7)], OSError("gone"))) == []
+    assert said_of(Course([ConsoleState(7)], OSError("gone"))) == []
 
 
 def test_the_words_name_cluster_port_account_and_tls(tmp_path: Path) -> None:

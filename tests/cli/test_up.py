@@ -16,7 +16,7 @@ from tests.network.test_tls import SERVER, SERVER_KEY
 from wakelog.actors.deploy.plan import Plan
 from wakelog.actors.errors import DeploymentFailed
 from wakelog.cli import up as module
-from wakelog.cli.console_beside import ConsoleBeside, State
+from wakelog.cli.console_beside import ConsoleBeside, ConsoleState
 from wakelog.cli.stop_signals import StopSignals
 from wakelog.cli.up import Up, led_here, ready_lines
 
@@ -299,12 +299,12 @@ class FakeConsole:
 
     def __init__(self, calls: list[str]) -> None:
         self.calls = calls
-        self.now = State(7)
+        self.now = ConsoleState(7)
 
     async def start(self) -> None:
         self.calls.append("console start")
 
-    async def state(self) -> State:
+    async def state(self) -> ConsoleState:
         return self.now
 
     async def end(self) -> None:

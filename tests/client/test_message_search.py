@@ -10,8 +10,8 @@ import pytest
 from wakelog.client.admin import Admin, open_admin
 from wakelog.client.errors import ClientError
 from wakelog.client.message_search import (
-    Limits,
-    Wanted,
+    SearchBounds,
+    Sought,
     anywhere,
     at_offset,
     by_id,
@@ -54,7 +54,7 @@ def numbers(messages: list[ReceivedMessage]) -> list[int]:
 
 
 def test_the_newest_come_first_in_the_order_of_time(broker: EmbeddedBroker) -> None:
-    found = ask(broker, lambda admin: by_time(admin, Wanted(TOPIC)))
+    found = ask(broker, lambda admin: by_time(admin, Sought(TOPIC)))
     times = [each.record.store_timestamp_ms for each in found.messages]
     assert sorted(numbers(found.messages)) == list(range(COUNT))
     assert times == sorted(times, reverse=True)
@@ -62,35 +62,35 @@ def test_the_newest_come_first_in_the_order_of_time(broker: EmbeddedBroker) -> N
 
 
 def test_the_oldest_come_first_if_they_are_wanted(broker: EmbeddedBroker) -> None:
-    wanted = Wanted(TOPIC, is_oldest_first=True)
-    found = ask(broker, lambda admin: by_time(admin, wanted, Limits(rows=5)))
+    wanted = Sought(TOPIC, is_oldest_first=True)
+    found = ask(broker, lambda admin: by_time(admin, wanted, SearchBounds(rows=5)))
     assert max(numbers(found.messages)) < 15
     assert found.limits == ["the oldest 5 are shown, and there may be more"]
 
 
 def test_filters_are_applied_and_limits_are_said(broker: EmbeddedBroker) -> None:
-    wanted = Wanted(TOPIC, tags="even", sql="n > 10", text="k2")
+    wanted = Sought(TOPIC, tags="even", sql="n > 10", text="k2")
     found = ask(broker, lambda admin: by_time(admin, wanted))
     assert sorted(numbers(found.messages)) == list(range(12, COUNT, 10))
-    few = Limits(examined=9)
-    found = ask(broker, lambda admin: by_time(admin, Wanted(TOPIC, text="nowhere"), few))
+    few = SearchBounds(examined=9)
+    found = ask(broker, lambda admin: by_time(admin, Sought(TOPIC, text="nowhere"), few))
     assert (found.examined, found.messages) == (9, [])
     assert found.limits == ["9 messages were read, and there are more"]
-    found = ask(broker, lambda admin: by_time(admin, Wanted(TOPIC), Limits(body_bytes=4)))
+    found = ask(broker, lambda admin: by_time(admin, Sought(TOPIC), SearchBounds(body_bytes=4)))
     assert found.limits == ["bodies of 0 MiB were found"]
 
 
 def test_a_time_bounds_what_is_found(broker: EmbeddedBroker) -> None:
-    every = ask(broker, lambda admin: by_time(admin, Wanted(TOPIC))).messages
+    every = ask(broker, lambda admin: by_time(admin, Sought(TOPIC))).messages
     times = sorted({each.record.store_timestamp_ms for each in every})
     low, high = times[len(times) // 3], times[2 * len(times) // 3]
-    found = ask(broker, lambda admin: by_time(admin, Wanted(TOPIC, low, high)))
+    found = ask(broker, lambda admin: by_time(admin, Sought(TOPIC, low, high)))
     expected = [x for x in every if low <= x.record.store_timestamp_ms <= high]
     assert sorted(numbers(found.messages)) == sorted(numbers(expected))
 
 
 def test_a_search_ends_in_time(broker: EmbeddedBroker) -> None:
-    found = ask(broker, lambda admin: by_time(admin, Wanted(TOPIC), Limits(seconds=0)))
+    found = ask(broker, lambda admin: by_time(admin, Sought(TOPIC), SearchBounds(seconds=0)))
     assert (found.messages, found.limits) == ([], ["the search ended after 0 s"])
 
 
@@ -134,10 +134,10 @@ def test_a_key_is_found_without_its_topic(broker: EmbeddedBroker) -> None:
     for name in (one.message_id, one.offset_message_id):
         found = ask(broker, partial(anywhere, name=name, topics=[TOPIC]))
         assert [(each.body, each.broker) for each in found.messages] == [(one.body, one.broker)]
-    few = ask(broker, lambda admin: anywhere(admin, "k3", [TOPIC], Limits(rows=2)))
+    few = ask(broker, lambda admin: anywhere(admin, "k3", [TOPIC], SearchBounds(rows=2)))
     assert len(few.messages) == 2
     assert few.limits == ["the newest 2 are shown"]
     with pytest.raises(ClientError, match="no-such-topic"):
         ask(broker, lambda admin: anywhere(admin, "k3", ["no-such-topic"]))
-    late = ask(broker, lambda admin: anywhere(admin, "k3", [TOPIC], Limits(seconds=0)))
+    late = ask(broker, lambda admin: anywhere(admin, "k3", [TOPIC], SearchBounds(seconds=0)))
     assert late.limits == ["1 of 1 topics were not searched"]

@@ -12,7 +12,7 @@ from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError
 from wakelog.client.options import ClientOptions
 from wakelog.client.waiting import (
-    Due,
+    DueEntry,
     delay_offsets,
     due_at,
     entries_at,
@@ -70,7 +70,7 @@ def test_the_time_of_an_entry_is_its_tags_code() -> None:
     entry = ConsumeQueueData(100, 50, 1_700_000_000_000)
     body = QueryConsumeQueueResponseBody(queue_data=[entry], min_queue_index=3, max_queue_index=9)
     found, [command] = ask(encode_body(body), lambda admin: due_at(admin, BROKER, 2, 4))
-    assert found == Due(3, 9, 1_700_000_000_000)
+    assert found == DueEntry(3, 9, 1_700_000_000_000)
     assert command.code == RequestCode.QUERY_CONSUME_QUEUE
     fields = command.ext_fields
     assert (fields["topic"], fields["queueId"]) == ("SCHEDULE_TOPIC_XXXX", "1")
@@ -100,7 +100,7 @@ def test_a_message_is_asked_for_by_its_place_in_the_log() -> None:
 
 def test_an_offset_without_an_entry_has_no_time() -> None:
     found, _ = ask(b"", lambda admin: due_at(admin, BROKER, 2, 4))
-    assert found == Due(0, 0, 0)
+    assert found == DueEntry(0, 0, 0)
 
 
 def test_a_check_is_resumed_at_the_broker_that_the_id_names() -> None:

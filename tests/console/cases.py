@@ -31,7 +31,7 @@ from wakelog.console.cluster_reading import (
     NameServerReading,
 )
 from wakelog.console.history import History
-from wakelog.console.waiting import HalfReading, LevelReading, OpenHalf, Waiting
+from wakelog.console.waiting import Backlog, HalfReading, LevelReading, OpenHalf
 from wakelog.protocol.bodies import (
     BrokerData,
     ClusterInfo,
@@ -62,7 +62,7 @@ def cluster(
     failure: ClientError | None = None,
     slave: dict[str, str] | None = None,
     letters: int = 0,
-    messages: Waiting | None = None,
+    messages: Backlog | None = None,
     **groups: GroupReading,
 ) -> ClusterReading:
     """Return one broker, with a slave if it has values, and groups."""
@@ -141,13 +141,13 @@ def course(before: GroupReading, after: GroupReading, seconds: int = 60) -> Snap
 def delayed(late: int) -> Snapshots:
     """Return a wakelog broker where so many of a level are late."""
     level = LevelReading(3, 10_000, 5, 20, NOW_MS - 90_000, late, late, NOW_MS - 40_000)
-    return (cluster(NOW_MS, {"wakelogVersion": "1"}, messages=Waiting((level,))),)
+    return (cluster(NOW_MS, {"wakelogVersion": "1"}, messages=Backlog((level,))),)
 
 
 def open_half(age_ms: int) -> Snapshots:
     """Return a broker whose first half message has this age."""
     half = OpenHalf("a", "7F", "orders", "payments", NOW_MS - age_ms, NOW_MS, 4)
-    return (cluster(messages=Waiting((), HalfReading(0, 1, 0, half))),)
+    return (cluster(messages=Backlog((), HalfReading(0, 1, 0, half))),)
 
 
 def with_broker(snapshot: ClusterReading, **fields: Any) -> ClusterReading:

@@ -13,7 +13,7 @@ from wakelog.cli.cluster.console import commands_at
 from wakelog.client.admin import open_admin
 from wakelog.console.accounts import Accounts
 from wakelog.console.pages.site import Console
-from wakelog.console.reader import Clock, Reader
+from wakelog.console.reader import Clock, ClusterReader
 from wakelog.console.serve import Listen, make_console, serving
 from wakelog.network.signing import Credentials
 
@@ -133,7 +133,7 @@ def console_of(
         async with open_admin(name_server, access_key=access_key, secret_key=secret_key) as admin:
             console = make_console(admin, commands_at(admin), accounts or Accounts(), "test")
             if clock is not None:
-                console.reader = Reader(admin, clock)
+                console.reader = ClusterReader(admin, clock)
             async with serving(console, listen or Listen()) as url:
                 ends.append(asyncio.Event())
                 found.append(Serving(url, console, asyncio.get_running_loop()))

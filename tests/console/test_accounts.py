@@ -8,16 +8,16 @@ import pytest
 from wakelog.console import accounts as accounts_module
 from wakelog.console.accounts import (
     FILE_BYTES_MAX,
-    Account,
     Accounts,
     AccountsRefused,
-    Role,
+    ConsoleRole,
+    Login,
     open_accounts,
     read_accounts,
 )
 from wakelog.console.defence.passwords import hashed
 
-OPS = Account("ops", "secret", Role.OPERATOR)
+OPS = Login("ops", "secret", ConsoleRole.OPERATOR)
 
 
 def test_without_accounts_none_is_asked_for() -> None:
@@ -38,9 +38,9 @@ def test_without_accounts_none_is_asked_for() -> None:
     ],
 )
 def test_an_account_is_proven_by_its_password(
-    name: str, password: str, found: Account | None
+    name: str, password: str, found: Login | None
 ) -> None:
-    accounts = Accounts({"ops": OPS, "empty": Account("empty", "", Role.READER)})
+    accounts = Accounts({"ops": OPS, "empty": Login("empty", "", ConsoleRole.READER)})
     assert accounts.are_asked_for
     assert accounts.log_in(name, password) == found
 
@@ -48,7 +48,7 @@ def test_an_account_is_proven_by_its_password(
 def test_a_hash_in_the_file_is_compared_with() -> None:
     accounts = read_accounts(f"accounts: [{{accessKey: ops, secretKey: '{hashed('secret')}'}}]")
     found = accounts.log_in("ops", "secret")
-    assert found is not None and found.role is Role.READER
+    assert found is not None and found.role is ConsoleRole.READER
     assert accounts.log_in("ops", found.password) is None
 
 
@@ -62,7 +62,7 @@ def test_an_unknown_name_is_compared_with_the_password_of_some_account(
         return True  # as if it were right
 
     monkeypatch.setattr(accounts_module, "is_right", compare)
-    accounts = Accounts({x: Account(x, f"of {x}", Role.READER) for x in ("a", "b", "c")})
+    accounts = Accounts({x: Login(x, f"of {x}", ConsoleRole.READER) for x in ("a", "b", "c")})
     for name in ("nobody", "nobody", "x" * 1_000, "\ud800", ""):
         assert accounts.log_in(name, "x") is None
     assert compared[0] == compared[1] and set(compared) <= {"of a", "of b", "of c"}

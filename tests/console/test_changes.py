@@ -10,7 +10,7 @@ from wakelog.console.changes import (
     EVENTS_MAX,
     HOUR_MS,
     SETTING_CHARACTERS_MAX,
-    Changes,
+    ClusterChanges,
     Event,
 )
 from wakelog.console.cluster_reading import BrokerReading, ClusterReading, GroupReading
@@ -50,7 +50,7 @@ def topics(**counts: int) -> dict[str, TopicConfig]:
 
 def between(before: ClusterReading, after: ClusterReading) -> list[str]:
     before.taken_ms -= 5_000
-    changes = Changes()
+    changes = ClusterChanges()
     changes.add(before)
     changes.add(after)
     assert all(each.at_ms == NOW_MS for each in changes.events)
@@ -127,7 +127,7 @@ def test_settings_change_and_secrets_are_not_shown() -> None:
 def test_a_broker_that_does_not_answer_has_not_lost_its_topics(failure: ClientError) -> None:
     then = broker(topics=topics(T=4), groups={"g": SubscriptionGroupConfig("g")})
     assert between(cluster(NOW_MS, then), cluster(NOW_MS, broker(failure=failure))) == []
-    changes = Changes()
+    changes = ClusterChanges()
     changes.add(cluster(NOW_MS - 9_000, then))
     changes.add(ClusterReading(NOW_MS - 5_000, failure=failure))
     changes.add(cluster(NOW_MS, then))
@@ -142,7 +142,7 @@ def test_many_changes_of_a_kind_are_counted() -> None:
 
 
 def test_an_hour_is_kept_and_a_bounded_number() -> None:
-    changes = Changes()
+    changes = ClusterChanges()
     for second in range(0, 3 * 3_600, 5):
         clients = (f"c{second}",) if second % 10 else ()
         changes.add(cluster(NOW_MS + second * 1_000, g=members(*clients)))
@@ -152,7 +152,7 @@ def test_an_hour_is_kept_and_a_bounded_number() -> None:
 
 
 def test_a_clock_that_is_set_back_begins_again() -> None:
-    changes = Changes()
+    changes = ClusterChanges()
     changes.add(cluster(NOW_MS, g=members()))
     changes.add(cluster(NOW_MS + 5_000, g=members("c")))
     changes.add(cluster(NOW_MS - HOUR_MS, g=members("d")))
@@ -160,7 +160,7 @@ def test_a_clock_that_is_set_back_begins_again() -> None:
 
 
 def test_a_broker_is_gone_until_it_or_another_one_of_its_name_is_there() -> None:
-    changes = Changes()
+    changes = ClusterChanges()
     changes.add(cluster(NOW_MS, broker(0, "a:1"), broker(1, "a:2")))
     changes.add(cluster(NOW_MS + 5_000, broker(0, "a:2")))
     assert {x: y.since_ms for x, y in changes.gone.items()} == {"a:1": NOW_MS + 5_000}
@@ -173,7 +173,7 @@ def test_a_broker_is_gone_until_it_or_another_one_of_its_name_is_there() -> None
 
 
 def test_starts_are_those_of_the_last_hour() -> None:
-    changes = Changes()
+    changes = ClusterChanges()
     for minutes in (0, 1, 40, 70):
         boot_ms = NOW_MS + minutes * 60_000
         changes.add(cluster(boot_ms + 9_000, broker(values={"bootTimestamp": str(boot_ms)})))
@@ -182,7 +182,7 @@ def test_starts_are_those_of_the_last_hour() -> None:
 
 
 def test_an_event_is_of_the_second_reading() -> None:
-    changes = Changes()
+    changes = ClusterChanges()
     changes.add(cluster(NOW_MS, g=members()))
     changes.add(cluster(NOW_MS + 7, g=members("c")))
     assert list(changes.events) == [Event(NOW_MS + 7, "group g", "c joined")]

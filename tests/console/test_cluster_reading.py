@@ -18,11 +18,11 @@ from wakelog.console.cluster_reading import (
     BrokerReading,
     ClusterReading,
     GroupReading,
-    read_snapshot,
+    read_cluster,
     with_kept,
 )
 from wakelog.console.runtime_values import runtime_number
-from wakelog.console.waiting import Waiting
+from wakelog.console.waiting import Backlog
 from wakelog.network.errors import ConnectFailed
 from wakelog.network.self_signed import NOT_AFTER
 from wakelog.network.tls import Tls
@@ -114,7 +114,7 @@ def read(
     peers: Peers, name_server: str = "n:1", before: ClusterReading | None = None
 ) -> ClusterReading:
     options: Any = ClientOptions(tuple(name_server.split(";")))
-    return asyncio.run(read_snapshot(Admin(peers, options), NOW_MS, before))
+    return asyncio.run(read_cluster(Admin(peers, options), NOW_MS, before))
 
 
 @pytest.fixture(autouse=True)
@@ -282,7 +282,7 @@ def test_the_clock_of_a_broker_is_compared(monkeypatch: pytest.MonkeyPatch) -> N
 def test_the_certificate_of_a_broker_is_read() -> None:
     async def read_with(tls: Tls | bool) -> int:
         async with open_admin(broker.name_server, tls=tls) as admin:
-            found = await read_snapshot(admin, NOW_MS, with_groups=False)
+            found = await read_cluster(admin, NOW_MS, with_groups=False)
         return found.brokers[0].certificate_end_ms
 
     with EmbeddedBroker() as broker:
@@ -293,7 +293,7 @@ def test_the_certificate_of_a_broker_is_read() -> None:
 
 def test_brokers_alone_are_read_on_request() -> None:
     options: Any = ClientOptions(("n:1",))
-    found = asyncio.run(read_snapshot(Admin(Peers(), options), NOW_MS, with_groups=False))
+    found = asyncio.run(read_cluster(Admin(Peers(), options), NOW_MS, with_groups=False))
     assert found.brokers[0].values and found.brokers[0].settings == {"a": "1"}
     assert not (found.brokers[0].topics or found.groups or found.dead_letters)
 
@@ -301,9 +301,9 @@ def test_brokers_alone_are_read_on_request() -> None:
 def test_masters_that_answer_are_asked_what_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[object, ...]] = []
 
-    async def read_waiting(admin: Admin, name: str, *rest: object, clock_ahead_ms: int) -> Waiting:
+    async def read_waiting(admin: Admin, name: str, *rest: object, clock_ahead_ms: int) -> Backlog:
         asked.append((name, *rest, clock_ahead_ms))
-        return Waiting()
+        return Backlog()
 
     monkeypatch.setattr(cluster_reading, "read_waiting", read_waiting)
     found = read(Peers())
@@ -311,7 +311,7 @@ def test_masters_that_answer_are_asked_what_waits(monkeypatch: pytest.MonkeyPatc
     assert (name, address, delays, now_ms) == ("a", "a0:1", None, NOW_MS)
     master, slave, *_ = found.brokers
     assert topics == master.topics
-    assert (master.messages, slave.messages) == (Waiting(), None)
+    assert (master.messages, slave.messages) == (Backlog(), None)
     assert master.in_use == {"a": "2"}  # until a restart
     alone = ClusterInfo({"b": BrokerData("c", "b", {1: "b1:1"})})
     monkeypatch.setitem(ANSWERS, Code.GET_BROKER_CLUSTER_INFO, alone)

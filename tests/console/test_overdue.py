@@ -3,7 +3,7 @@
 from wakelog.console.cluster_reading import BrokerReading, ClusterReading
 from wakelog.console.history import History
 from wakelog.console.overdue import delivered_count, overdue_count, places
-from wakelog.console.waiting import LevelReading, Waiting
+from wakelog.console.waiting import Backlog, LevelReading
 
 NOW_MS = 1_000_000
 LATE = LevelReading(3, 10_000, 5, 20, NOW_MS - 90_000, 6, 4, NOW_MS - 60_000)
@@ -11,7 +11,7 @@ LATE = LevelReading(3, 10_000, 5, 20, NOW_MS - 90_000, 6, 4, NOW_MS - 60_000)
 
 def broker(level: LevelReading, *, is_own: bool = False) -> BrokerReading:
     values = {"wakelogVersion": "1"} if is_own else {}
-    return BrokerReading("c", "a", 0, "a:1", values, messages=Waiting((level,)))
+    return BrokerReading("c", "a", 0, "a:1", values, messages=Backlog((level,)))
 
 
 def history_of(*readings: tuple[int, LevelReading]) -> History:

@@ -9,7 +9,7 @@ from wakelog.client.admin import Admin, open_admin
 from wakelog.client.errors import ClientError
 from wakelog.client.options import ClientOptions
 from wakelog.console import progress
-from wakelog.console.cluster_reading import ClusterReading, read_snapshot
+from wakelog.console.cluster_reading import ClusterReading, read_cluster
 from wakelog.console.progress import PART_GROUPS_MAX, Progress, read_progress
 from wakelog.network.errors import CallTimeout, ConnectFailed
 from wakelog.protocol.bodies import (
@@ -143,7 +143,7 @@ def test_a_real_broker_that_refuses_is_read_in_parts(
                     fields = {**at, "queueId": queue_id}
                     code = Code.UPDATE_CONSUMER_OFFSET
                     await admin.ask(console_broker.address, code, fields)
-            return await read_snapshot(admin, 1)
+            return await read_cluster(admin, 1)
 
     monkeypatch.setattr(consume_stats, "QUEUES_MAX", 3)  # 2 for each group, and 4 for both
     found = asyncio.run(main())

@@ -10,7 +10,7 @@ from wakelog.client.admin import Admin
 from wakelog.client.options import ClientOptions
 from wakelog.console import reader as reader_module
 from wakelog.console.ends import Ends
-from wakelog.console.reader import RATE_MS_MAX, WATCHED_MS, Reader, pause_after
+from wakelog.console.reader import RATE_MS_MAX, WATCHED_MS, ClusterReader, pause_after
 from wakelog.protocol.bodies import (
     BrokerData,
     ClusterInfo,
@@ -69,7 +69,7 @@ def test_without_a_viewer_no_ends_of_topics_are_read(peers: Counted) -> None:
     now = [10 * WATCHED_MS]
 
     async def main() -> None:
-        reader = Reader(Admin(peers, ClientOptions(("n:1",))), lambda: now[0])
+        reader = ClusterReader(Admin(peers, ClientOptions(("n:1",))), lambda: now[0])
         for _ in range(3):
             await reader.read()
             now[0] += 1_000
@@ -89,7 +89,7 @@ def test_a_rate_is_between_two_readings_that_are_near(peers: Counted) -> None:
     now = [RATE_MS_MAX]
 
     async def main() -> None:
-        reader = Reader(Admin(peers, ClientOptions(("n:1",))), lambda: now[0])
+        reader = ClusterReader(Admin(peers, ClientOptions(("n:1",))), lambda: now[0])
         for elapsed_ms, is_known in ((0, False), (RATE_MS_MAX, True), (RATE_MS_MAX + 1, False)):
             now[0] += elapsed_ms
             ends = (await reader.topic_ends(["T"]))["T"]
@@ -105,7 +105,7 @@ def test_the_first_page_after_a_while_waits_a_moment_for_a_new_reading(
     now = [10 * WATCHED_MS]
 
     async def main() -> None:
-        reader = Reader(Admin(peers, ClientOptions(("n:1",))), lambda: now[0])
+        reader = ClusterReader(Admin(peers, ClientOptions(("n:1",))), lambda: now[0])
         reading = asyncio.ensure_future(reader.run())
         async with asyncio.timeout(5):
             await reader.viewed()
@@ -128,7 +128,7 @@ def test_a_late_viewer_is_shown_the_next_reading_soon(
     monkeypatch.setattr(reader_module, "WATCHED_SECONDS", 0.05)
 
     async def main() -> None:
-        reader = Reader(Admin(peers, ClientOptions(("n:1",))), lambda: 10 * WATCHED_MS)
+        reader = ClusterReader(Admin(peers, ClientOptions(("n:1",))), lambda: 10 * WATCHED_MS)
         reading = asyncio.ensure_future(reader.run())
         await reader.next(0)
         reader.on_viewer()  # at the moment of the reading: what is shown is new

@@ -16,11 +16,11 @@ from wakelog.client.received import ReceivedMessage
 from wakelog.console import waiting
 from wakelog.console.waiting import (
     LATE_MS_MIN,
+    Backlog,
+    DelayedPlace,
     HalfReading,
     LevelReading,
     OpenHalf,
-    Place,
-    Waiting,
     ended_by,
     open_halves,
     read_next_due,
@@ -113,7 +113,7 @@ def run(broker: Broker, work: Callable[[Admin], Awaitable[Result]]) -> Result:
     return asyncio.run(main())
 
 
-def read(broker: Broker, *topics: str, delays: str | None = "1s 5s 10s") -> Waiting:
+def read(broker: Broker, *topics: str, delays: str | None = "1s 5s 10s") -> Backlog:
     return run(broker, lambda admin: read_waiting(admin, NAME, ADDRESS, topics, delays, NOW_MS))
 
 
@@ -130,7 +130,7 @@ def test_a_level_is_read_from_where_the_broker_has_delivered_to() -> None:
 def test_times_are_as_if_the_clock_of_the_broker_were_ours() -> None:
     broker = Broker({1: [NOW_MS + 40_000, NOW_MS + 95_000]}, {})
 
-    def work(admin: Admin) -> Awaitable[Waiting]:
+    def work(admin: Admin) -> Awaitable[Backlog]:
         return read_waiting(
             admin, NAME, ADDRESS, [SCHEDULE_TOPIC], None, NOW_MS, clock_ahead_ms=90_000
         )
@@ -171,7 +171,7 @@ def test_a_level_that_the_setting_does_not_have_has_no_delay() -> None:
 
 def test_a_broker_is_not_asked_for_topics_that_it_lacks() -> None:
     broker = Broker({}, {})
-    assert read(broker, "T") == Waiting()
+    assert read(broker, "T") == Backlog()
     assert broker.asked == []
 
 
@@ -330,7 +330,7 @@ def test_the_next_messages_are_some_of_each_level(monkeypatch: pytest.MonkeyPatc
         for level in (1, 2, 3)
     }
     places = [
-        Place(NAME, ADDRESS, LevelReading(level, 1_000, 5, 20, NOW_MS + level), 5, 20, 700)
+        DelayedPlace(NAME, ADDRESS, LevelReading(level, 1_000, 5, 20, NOW_MS + level), 5, 20, 700)
         for level in (3, 2, 1)
     ]
     found = run(broker, lambda admin: read_next_due(admin, places))

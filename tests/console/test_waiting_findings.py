@@ -1,14 +1,14 @@
 """What is wrong with messages that wait, beside the one case of each rule in `cases`."""
 
 from tests.console.cases import NOW_MS, cluster, delayed, history_of, open_half
-from wakelog.console.waiting import LevelReading, Waiting
+from wakelog.console.waiting import Backlog, LevelReading
 from wakelog.console.waiting_findings import waiting_findings
 
 
 def test_the_level_that_is_overdue_longest_is_named_and_all_are_counted() -> None:
     first = LevelReading(3, 10_000, 5, 20, NOW_MS - 90_000, 2, 2, NOW_MS - 40_000)
     longest = LevelReading(4, None, 7, 20, NOW_MS - 95_000, 1, 1, NOW_MS - 95_000)
-    messages = Waiting((first, longest))
+    messages = Backlog((first, longest))
     snapshot = cluster(NOW_MS, {"wakelogVersion": "1"}, messages=messages)
     [found] = waiting_findings(history_of((snapshot,)))
     assert found.found.startswith("3 delayed messages are overdue, the first by 1 min 35 s: level")
@@ -34,5 +34,5 @@ def test_a_half_message_has_the_time_that_its_producer_or_its_broker_gives_it() 
     halves = broker.messages.halves
     assert halves.first is not None
     first = halves.first._replace(immunity_ms=200_000)
-    broker.messages = Waiting((), halves._replace(first=first))
+    broker.messages = Backlog((), halves._replace(first=first))
     assert not list(waiting_findings(history_of((snapshot,))))

@@ -7,7 +7,7 @@ import msgspec
 
 from wakelog.broker.access.administrators import Administrators
 from wakelog.nameserver.config import NameServerConfig, NameServerSettings
-from wakelog.nameserver.decision import Instruction, Saved
+from wakelog.nameserver.decision import Instruction, TableSaved
 from wakelog.nameserver.name_server import NameServer
 from wakelog.network.handler import Channel
 from wakelog.protocol import fastjson
@@ -111,7 +111,7 @@ class Harness:
             except StopIteration as end:
                 response: RemotingCommand | None = end.value
                 return response
-            result = self.save_failure if isinstance(effect, Saved) else None
+            result = self.save_failure if isinstance(effect, TableSaved) else None
 
     def answered(self, request: RemotingCommand, channel: int = 1) -> RemotingCommand:
         response = self.send(request, channel)

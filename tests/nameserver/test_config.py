@@ -17,7 +17,7 @@ from wakelog.nameserver.config import (
     path_of_file,
     with_changes,
 )
-from wakelog.nameserver.decision import Saved
+from wakelog.nameserver.decision import TableSaved
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, make_request
 from wakelog.protocol.names import WAITING_FIELD
@@ -139,7 +139,7 @@ def test_a_change_that_another_request_is_saving_is_no_success_before_that() -> 
             RequestCode.UPDATE_NAMESRV_CONFIG, {}, b"orderMessageEnable=true", opaque=opaque
         )
         work = harness.core.process(request, FakeChannel(1), NOW_MS)
-        assert isinstance(work, Generator) and isinstance(next(work), Saved)
+        assert isinstance(work, Generator) and isinstance(next(work), TableSaved)
         saving.append(work)
     for work in saving:
         with pytest.raises(StopIteration) as ended:

@@ -13,7 +13,7 @@ from wakelog.nameserver.decision import (
     ConfigurationChanged,
     ForgetTopics,
     Instruction,
-    Refused,
+    NotAllowed,
 )
 from wakelog.network.audit_line import AuditLine
 
@@ -23,7 +23,7 @@ EXAMPLES = [
     BrokerLeft("broker-a", 0, "10.0.0.1:10911", Cause.EXPIRED),
     ForgetTopics("broker-a"),
     ConfigurationChanged("listenPort=1", "10.0.0.9", "kept"),
-    Refused(103, "10.0.0.9", "no administrator"),
+    NotAllowed(103, "10.0.0.9", "no administrator"),
 ]
 
 

@@ -19,7 +19,7 @@ from tests.nameserver.harness import NOW_MS, VERSION, Announced, Harness, topic
 from wakelog.broker.access.addresses import AddressPatterns
 from wakelog.broker.access.administrators import Administrators
 from wakelog.broker.access.failures import FAILURES_MAX
-from wakelog.nameserver.decision import CloseChannel, Refused
+from wakelog.nameserver.decision import CloseChannel, NotAllowed
 from wakelog.nameserver.processors import BROKER_CODES, CLIENT_CODES, PROCESSORS
 from wakelog.network.signing import Credentials
 from wakelog.protocol.bodies import DataVersion, TopicConfigSerializeWrapper, encode_body
@@ -462,7 +462,7 @@ def test_only_administrators_change_anything(
     assert (contents(harness) != before) is is_let_in
     if not is_let_in:
         assert response.code == ResponseCode.NO_PERMISSION
-        [refused] = harness.instructions(Refused)
+        [refused] = harness.instructions(NotAllowed)
         assert (refused.code, refused.host, refused.cause) == (code, host, response.remark)
         assert harness.core.statistics()["refused_count"] == 1
 

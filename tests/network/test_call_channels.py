@@ -7,7 +7,7 @@ import pytest
 from tests.network.test_call_link import Pair, run
 from wakelog.network import call_channels
 from wakelog.network.call_channels import ABSENT_SECONDS_MAX, CHANNELS_MAX
-from wakelog.network.call_transport import NO_CHUNK, Answer
+from wakelog.network.call_transport import NO_CHUNK, CallAnswer
 
 
 def test_a_client_that_calls_no_more_loses_its_channel(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,7 +29,7 @@ def test_a_call_that_finds_nothing_goes_back(monkeypatch: pytest.MonkeyPatch) ->
 
     async def scenario(pair: Pair) -> None:
         name = await pair.channels.open_channel() or ""
-        assert await pair.channels.exchange(name, NO_CHUNK, b"") == Answer(NO_CHUNK, b"", True)
+        assert await pair.channels.exchange(name, NO_CHUNK, b"") == CallAnswer(NO_CHUNK, b"", True)
         await pair.channels.close_channel(name, NO_CHUNK, b"")
 
     run(scenario)

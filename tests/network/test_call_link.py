@@ -9,7 +9,7 @@ from tests.network.fakes import FakeHandler
 from tests.network.test_server import make_server
 from wakelog.network.call_channels import CallChannels
 from wakelog.network.call_link import CallLink
-from wakelog.network.call_transport import Answer
+from wakelog.network.call_transport import CallAnswer
 from wakelog.network.client import RemotingClient
 from wakelog.network.errors import ConnectFailed, SendFailed
 from wakelog.network.server import Server
@@ -48,7 +48,7 @@ class Pair:
     async def open_channel(self) -> str | None:
         return None if self.is_away else await self.channels.open_channel()
 
-    async def exchange(self, channel: str, number: int, data: bytes) -> Answer:
+    async def exchange(self, channel: str, number: int, data: bytes) -> CallAnswer:
         self.calls_count += 1
         if self.is_away:
             raise ConnectionError("the actor died")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from wakelog.network.lanes import LARGE_BYTES, Lanes, LaneSpec, Offer, Waiting
+from wakelog.network.lanes import LARGE_BYTES, InLane, Lanes, LaneSpec, Offer
 from wakelog.protocol.command import RemotingCommand
 
 SEND, PULL, BEAT, OTHER = 10, 11, 34, 999
@@ -37,8 +37,8 @@ def waiting(
     owner: str = "a",
     size: int = 10,
     count: int = 1,
-) -> Waiting[str]:
-    return Waiting(owner, RemotingCommand(code, opaque), since, size, count)
+) -> InLane[str]:
+    return InLane(owner, RemotingCommand(code, opaque), since, size, count)
 
 
 def take_all(lanes: Lanes[str]) -> list[tuple[int, int]]:

@@ -55,8 +55,8 @@ from wakelog.nameserver.decision import (
     CloseChannel,
     ConfigurationChanged,
     ForgetTopics,
-    Refused,
-    Saved,
+    NotAllowed,
+    TableSaved,
 )
 from wakelog.nameserver.name_server import NameServer
 from wakelog.network.audit_line import AuditLine
@@ -182,7 +182,7 @@ class NameServerService:
             lanes,
             limits=limits,
             descriptors_max=process_descriptors_max(),
-            executors={Saved: self._save},
+            executors={TableSaved: self._save},
             tls=self._certificates.context,
             body_bytes_max=self.name_server.body_bytes_max,
             wall_ms=wall_ms,
@@ -235,7 +235,7 @@ class NameServerService:
                 case BrokerJoined() | ConfigurationChanged() | BrokerLeft():
                     level, event = EVENTS[type(instruction)]
                     self._log.log(level, event, **msgspec.to_builtins(instruction))
-                case Refused():
+                case NotAllowed():
                     if self._line_budget.allows(time.monotonic()):
                         self._log.warning("not allowed", **msgspec.to_builtins(instruction))
 
@@ -245,7 +245,7 @@ class NameServerService:
         if self._is_forgetting:
             asyncio.get_running_loop().call_soon(self._forget_some)
 
-    def _save(self, effect: Saved, task: Task) -> None:
+    def _save(self, effect: TableSaved, task: Task) -> None:
         def resume(error: BaseException | None) -> None:
             task.resume("" if error is None else str(error))
 

@@ -63,7 +63,7 @@ SHELLS: Final = {
 }
 
 
-class Choice(NamedTuple):
+class Suggestion(NamedTuple):
     """A word that may stand next, and what it means."""
 
     value: str
@@ -138,7 +138,7 @@ def _split(line: str) -> list[str]:
     return line.split()
 
 
-def _for_zsh(found: Sequence[Choice]) -> str:
+def _for_zsh(found: Sequence[Suggestion]) -> str:
     if not found:
         return "_files"
     words = (":".join(f'"{_escaped(x)}"' for x in choice if x) for choice in found)
@@ -150,7 +150,7 @@ def _escaped(text: str) -> str:
     return re.sub(r"([$`])", r"\\\1", text).replace(":", r"\\:")
 
 
-def choices(group: Group, words: Sequence[str], begin: str) -> Iterator[Choice]:
+def choices(group: Group, words: Sequence[str], begin: str) -> Iterator[Suggestion]:
     """Yield the words that begin so and may follow these, which follow the group's name."""
     member: Command | Group = group
     rest = list(words)
@@ -166,31 +166,31 @@ def choices(group: Group, words: Sequence[str], begin: str) -> Iterator[Choice]:
     yield from (x for x in offered if x.value.startswith(begin))
 
 
-def _members(group: Group, begin: str) -> Iterator[Choice]:
+def _members(group: Group, begin: str) -> Iterator[Suggestion]:
     for each in group.members.values():
-        yield Choice(each.name, each.summary)
-    yield Choice(HELP, "What a command does, and its options.")
+        yield Suggestion(each.name, each.summary)
+    yield Suggestion(HELP, "What a command does, and its options.")
     if begin.startswith("-"):
         for name, (meaning, _) in group.actions.items():
-            yield Choice(name, meaning)
-        yield Choice(HELP_NAMES[1], "Show this message and exit.")
+            yield Suggestion(name, meaning)
+        yield Suggestion(HELP_NAMES[1], "Show this message and exit.")
 
 
-def _options(command: Command, words: Sequence[str], begin: str) -> Iterator[Choice]:
+def _options(command: Command, words: Sequence[str], begin: str) -> Iterator[Suggestion]:
     """Yield the options that may follow, or what the last one can be."""
     every = command.every
     by_word = {name: x for x in every for name in x.names}
     last = by_word.get(words[-1]) if words else None
     if last is not None and last.takes_value:
         values = last.choices or (("true", "false") if last.kind is bool else ())
-        yield from (Choice(value, "") for value in values)
+        yield from (Suggestion(value, "") for value in values)
         return
     given = {by_word[word].name for word in words if word in by_word}
     for x in every:
         if not x.is_argument and not _is_excluded(command, x, given):
             # Short ones make the list twice as long, and say less.
             for name in x.names if begin else (max(x.names, key=len),):
-                yield Choice(name, x.meaning)
+                yield Suggestion(name, x.meaning)
 
 
 def _is_excluded(command: Command, x: Option, given: set[str]) -> bool:

@@ -34,7 +34,7 @@ RUN_WORDS: Final = "wakelog.cli.console_process:run_words"
 Say = Callable[[str], None]
 
 
-class State(NamedTuple):
+class ConsoleState(NamedTuple):
     """What is known of a console. process_id: 0 if it has none; failure: "" if it works."""
 
     process_id: int
@@ -47,7 +47,7 @@ class ConsoleProcess(Protocol):
     async def start(self) -> None:
         """Start it."""
 
-    async def state(self) -> State:
+    async def state(self) -> ConsoleState:
         """Return what is known of it."""
 
     async def end(self) -> None:
@@ -71,11 +71,11 @@ class ChildConsole:
         self._keeping = keep(self._run_again, log_failure(logger(Log.BROKER), "console"))
         await self._has_begun.wait()
 
-    async def state(self) -> State:
+    async def state(self) -> ConsoleState:
         """Return its process of now."""
         is_steady = time.monotonic() - self._began_seconds > SETTLED_SECONDS
         process_id = self._process.pid if self._process is not None else 0
-        return State(process_id, "" if is_steady and process_id else self._failure)
+        return ConsoleState(process_id, "" if is_steady and process_id else self._failure)
 
     async def end(self) -> None:
         """End the process and wait for that."""
@@ -139,14 +139,14 @@ class ActorConsole:
         name, target = console_actor.NAME, console_actor.TARGET
         return make_actor(name, name, RUN_WORDS, self._words, target=target)
 
-    async def state(self) -> State:
+    async def state(self) -> ConsoleState:
         """Ask it; one that does not answer has no process."""
         try:
             async with asyncio.timeout(STATE_SECONDS_MAX):
-                return State(**await self._handle.state.remote())
+                return ConsoleState(**await self._handle.state.remote())
         except Exception as error:
             logger(Log.BROKER).info("the console does not answer", error=repr(error)[:500])
-            return State(0)
+            return ConsoleState(0)
 
     async def end(self) -> None:
         """End the actor for good."""

@@ -56,7 +56,7 @@ SETTINGS = {
 """Settings of the sessions of these commands; `--conf` replaces them."""
 
 
-class Run(NamedTuple):
+class JobRun(NamedTuple):
     """Where a job runs, and what it puts out."""
 
     output: OutputForm = OUTPUT
@@ -112,7 +112,7 @@ class Run(NamedTuple):
         print(json.dumps(fields) if self.as_json else "\n".join(lines))
 
 
-spark = program.group("spark", "Jobs over whole logs, and reports of traffic.", Run)
+spark = program.group("spark", "Jobs over whole logs, and reports of traffic.", JobRun)
 
 
 @spark.command()
@@ -123,7 +123,7 @@ def script() -> None:
 
 @spark.command()
 def rebuild(
-    run: Run,
+    run: JobRun,
     store: str = STORE,
     into: str = option("DIR", "A new folder."),
     config: Text = CONFIG,
@@ -149,7 +149,7 @@ def rebuild(
 
 @spark.command()
 def audit(
-    run: Run,
+    run: JobRun,
     store: str = STORE,
     config: Text = CONFIG,
     settings: list[str] | None = SET,
@@ -182,7 +182,7 @@ def audit(
 
 @spark.command()
 def export(
-    run: Run,
+    run: JobRun,
     store: str = STORES,
     into: str = option("DIR", "New, or of earlier runs.", "--into"),
     columns: Text = option("NAMES", "Columns, with commas.  [default: all]"),
@@ -206,7 +206,7 @@ def export(
 
 @spark.command()
 def lag(
-    run: Run,
+    run: JobRun,
     store: str = STORES,
     group: str = GROUP,
     every: str = EVERY,
@@ -224,7 +224,7 @@ def lag(
 
 @spark.command()
 def latency(
-    run: Run,
+    run: JobRun,
     store: str = STORES,
     group: str = GROUP,
     every: str = EVERY,
@@ -242,7 +242,7 @@ def latency(
 
 @spark.command()
 def hotkeys(
-    run: Run, store: str = STORES, options: list[Pair] | None = OPTIONS, limit: int = LIMIT
+    run: JobRun, store: str = STORES, options: list[Pair] | None = OPTIONS, limit: int = LIMIT
 ) -> None:
     """List the keys with the most messages."""
     from wakelog.spark.jobs.traffic import hotkeys as table
@@ -252,7 +252,7 @@ def hotkeys(
 
 @spark.command()
 def report(
-    run: Run,
+    run: JobRun,
     store: str = STORES,
     into: str = option("FILE", "The page, which is replaced."),
     options: list[Pair] | None = OPTIONS,
@@ -274,7 +274,7 @@ def report(
 
 @spark.command()
 def deadletters(
-    run: Run,
+    run: JobRun,
     store: str = STORES,
     retries: int = option("N", "Retries before a message is a dead letter.", default=16),
     again: bool = switch("Send them again instead; needs --name-server.", "--resend"),
@@ -310,7 +310,7 @@ def deadletters(
 
 @spark.command()
 def compare(
-    run: Run,
+    run: JobRun,
     store: str = STORES,
     other: str = option("DIR", "The other side.", "--with", default=""),
     name_server: str = option(

@@ -30,7 +30,7 @@ TOPICS_AT_ONCE_MAX: Final = 16
 """Topics that are searched for a key or an id whose topic is not known."""
 
 
-class Limits(NamedTuple):
+class SearchBounds(NamedTuple):
     """What a search may cost. examined: messages that are read; body_bytes: of those found."""
 
     rows: int = 100
@@ -39,7 +39,7 @@ class Limits(NamedTuple):
     body_bytes: int = 64 << 20
 
 
-class Wanted(NamedTuple):
+class Sought(NamedTuple):
     """Messages of a topic. from_ms, to_ms: when they were stored, 0 for no bound."""
 
     topic: str
@@ -91,9 +91,9 @@ async def by_id(admin: Admin, message_id: str, topic: str = "") -> list[Received
     raise ClientError(cause, "Check id and topic. It may have expired")
 
 
-async def by_key(admin: Admin, topic: str, key: str, limits: Limits | None = None) -> Found:
+async def by_key(admin: Admin, topic: str, key: str, limits: SearchBounds | None = None) -> Found:
     """Return the messages with a key, the newest first. Raises: ClientError."""
-    limits = limits or Limits()
+    limits = limits or SearchBounds()
     asked = await admin.query_messages(topic, key, KEYED_MAX)
     messages = [x for x in map(ReceivedMessage, asked) if key in x.keys]
     messages.sort(key=lambda each: each.record.store_timestamp_ms, reverse=True)
@@ -106,13 +106,13 @@ async def by_key(admin: Admin, topic: str, key: str, limits: Limits | None = Non
 
 
 async def anywhere(
-    admin: Admin, name: str, topics: Sequence[str], limits: Limits | None = None
+    admin: Admin, name: str, topics: Sequence[str], limits: SearchBounds | None = None
 ) -> Found:
     """Return the messages of topics with an id or a key, the newest first. Raises: ClientError.
 
     topics: the likely ones first. An index has the ids of producers and the keys alike.
     """
-    limits = limits or Limits()
+    limits = limits or SearchBounds()
     found, slots, failures = Found(), asyncio.Semaphore(TOPICS_AT_ONCE_MAX), list[ClientError]()
     left = set(topics[:TOPICS_MAX])
 
@@ -159,9 +159,9 @@ async def at_offset(
     return [ReceivedMessage(found[0], broker=broker)]
 
 
-async def by_time(admin: Admin, wanted: Wanted, limits: Limits | None = None) -> Found:
+async def by_time(admin: Admin, wanted: Sought, limits: SearchBounds | None = None) -> Found:
     """Return messages of a topic in the order of time, the newest first. Raises: ClientError."""
-    limits = limits or Limits()
+    limits = limits or SearchBounds()
     accepts = make_filter(wanted.tags, wanted.sql, wanted.text)
     found = Found()
     parts: list[_Part] = []
@@ -184,7 +184,7 @@ async def by_time(admin: Admin, wanted: Wanted, limits: Limits | None = None) ->
 
 
 async def _merge(
-    parts: "list[_Part]", found: Found, limits: Limits, *, is_oldest_first: bool
+    parts: "list[_Part]", found: Found, limits: SearchBounds, *, is_oldest_first: bool
 ) -> None:
     sign = 1 if is_oldest_first else -1
     step = max(1, min(PULL_MAX, limits.examined // max(1, len(parts))))
@@ -214,7 +214,7 @@ class _Part:
     """One queue of a search: the range of offsets that is left to read, from one of its ends."""
 
     def __init__(
-        self, admin: Admin, queue: QueueAt, wanted: Wanted, accepts: Accepts, found: Found
+        self, admin: Admin, queue: QueueAt, wanted: Sought, accepts: Accepts, found: Found
     ) -> None:
         self.queue = queue
         self.messages: deque[ReceivedMessage] = deque()

@@ -20,7 +20,7 @@ from wakelog.protocol.names import SCHEDULE_TOPIC
 from wakelog.protocol.record import MessageRecord, decode_record
 
 
-class Entries(NamedTuple):
+class QueueEntries(NamedTuple):
     """Entries of a consume queue. [begin, end): the offsets that the queue has.
 
     A broker says neither end, 0 and 0, if it has no entry at the offset that was asked for.
@@ -31,7 +31,7 @@ class Entries(NamedTuple):
     entries: Sequence[ConsumeQueueData]
 
 
-class Due(NamedTuple):
+class DueEntry(NamedTuple):
     """An entry of a queue of delayed messages. [begin, end): the offsets that the queue has.
 
     due_ms: when the message is due; 0 if there is none at that offset.
@@ -56,19 +56,19 @@ async def delay_offsets(admin: Admin, address: str) -> dict[int, int]:
         raise ClientError(f"{cause}: {error}", CHECK_LOG) from error
 
 
-async def due_at(admin: Admin, address: str, level: int, queue_offset: int) -> Due:
+async def due_at(admin: Admin, address: str, level: int, queue_offset: int) -> DueEntry:
     """Return when the message at an offset of a level is due. No message is read.
 
     Raises: ClientError, also for a level that never had a message.
     """
     queue_id = whole_number("level", level, 1, INT_MAX) - 1
     begin, end, entries = await entries_at(admin, address, SCHEDULE_TOPIC, queue_id, queue_offset)
-    return Due(begin, end, entries[0].tags_code if entries else 0)
+    return DueEntry(begin, end, entries[0].tags_code if entries else 0)
 
 
 async def entries_at(
     admin: Admin, address: str, topic: str, queue_id: int, queue_offset: int, count: int = 1
-) -> Entries:
+) -> QueueEntries:
     """Return entries of a consume queue from an offset on; the topic may have no configuration.
 
     Raises: ClientError, also for a queue that never had a message.
@@ -81,7 +81,7 @@ async def entries_at(
     }
     code = Code.QUERY_CONSUME_QUEUE
     found = await admin.ask_for(QueryConsumeQueueResponseBody, address, code, fields)
-    return Entries(found.min_queue_index, found.max_queue_index, found.queue_data or ())
+    return QueueEntries(found.min_queue_index, found.max_queue_index, found.queue_data or ())
 
 
 async def message_at(admin: Admin, address: str, physical_offset: int) -> MessageRecord:

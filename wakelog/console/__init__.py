@@ -1,6 +1,6 @@
 """What a cluster says of itself, its last hour, what is wrong with it in words, and its pages.
 
-    snapshot    one bounded reading of a cluster: values, no rule
+    cluster_reading  one bounded reading of a cluster: values, no rule
     waiting     of it, the delayed and half messages of a master
     history     the last hour of such readings, bounded
     rules       the sentences, as a table
@@ -8,7 +8,7 @@
     overdue     which delayed messages are overdue, as findings and pages say it
     shared      what a page wants besides, read once for all viewers
     reader      the shell that reads again and again, for all viewers
-    views       what pages say: snapshot and history in, rows out
+    views       what pages say: reading and history in, rows out
     actions     what can be changed: each action is a command of `wakelog`
     pages       routes, templates, and what guards them
     serve       the server around them

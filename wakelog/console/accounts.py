@@ -27,7 +27,7 @@ ACCOUNTS_MAX: Final = 4_096
 logger = logging.getLogger("wakelog.console")
 
 
-class Role(IntEnum):
+class ConsoleRole(IntEnum):
     """What an account may do: look, or change things, too."""
 
     NONE = 0
@@ -35,17 +35,17 @@ class Role(IntEnum):
     OPERATOR = 2
 
 
-class Account(NamedTuple):
+class Login(NamedTuple):
     """A name, how it is proven, and what it may do. password: as it is kept."""
 
     name: str
     password: str
-    role: Role
+    role: ConsoleRole
 
 
-EVERYONE: Final = Account("", "", Role.OPERATOR)
+EVERYONE: Final = Login("", "", ConsoleRole.OPERATOR)
 """Whoever reaches a console without accounts, which listens on loopback alone."""
-NO_ONE: Final = Account("", "", Role.NONE)
+NO_ONE: Final = Login("", "", ConsoleRole.NONE)
 """Whoever has not logged in."""
 
 
@@ -69,7 +69,7 @@ class Accounts:
     path: of their file, "" without one. failure: why the file cannot be used, "" if it can.
     """
 
-    def __init__(self, accounts: Mapping[str, Account] | None = None, path: str = "") -> None:
+    def __init__(self, accounts: Mapping[str, Login] | None = None, path: str = "") -> None:
         """Keep them."""
         self._accounts = dict(accounts or {})
         self._key = secrets.token_bytes(32)
@@ -86,12 +86,12 @@ class Accounts:
         """Return whether there is an account of this name."""
         return name in self._accounts
 
-    def current(self, account: Account) -> Account | None:
+    def current(self, account: Login) -> Login | None:
         """Return an account as it is now; None if it is gone or has another password."""
         now = self._accounts.get(account.name)
         return now if now is not None and now.password == account.password else None
 
-    def log_in(self, name: str, password: str) -> Account | None:
+    def log_in(self, name: str, password: str) -> Login | None:
         """Return the account, None if there is none or the password is another.
 
         A name that is not known is compared with the password of some account, always the same.
@@ -142,9 +142,9 @@ def open_accounts(path: str) -> Accounts:
     return Accounts(_accounts_of(data), path)
 
 
-def _accounts_of(data: bytes) -> dict[str, Account]:
+def _accounts_of(data: bytes) -> dict[str, Login]:
     """Raises: AccountsRefused."""
-    accounts: dict[str, Account] = {}
+    accounts: dict[str, Login] = {}
     for each in _entries_of(data):
         name = each.access_key
         if not name or not each.secret_key:
@@ -155,8 +155,8 @@ def _accounts_of(data: bytes) -> dict[str, Account]:
             check_kept(each.secret_key)
         except ValueError as error:
             raise AccountsRefused(f"the secretKey of {name}: {error}") from None
-        role = Role.OPERATOR if each.admin else Role.READER
-        accounts[name] = Account(name, each.secret_key, role)
+        role = ConsoleRole.OPERATOR if each.admin else ConsoleRole.READER
+        accounts[name] = Login(name, each.secret_key, role)
     if not accounts:
         raise AccountsRefused("it has no account")
     if len(accounts) > ACCOUNTS_MAX:

@@ -50,7 +50,7 @@ class Gone(NamedTuple):
     broker: BrokerReading
 
 
-class Changes:
+class ClusterChanges:
     """The events of the last hour, the oldest first; and what became of brokers.
 
     gone: by address, those that went in the last hour. One has come back if its address has, or
@@ -64,23 +64,23 @@ class Changes:
         self._last: ClusterReading | None = None
         self._starts: dict[str, deque[int]] = {}
 
-    def add(self, snapshot: ClusterReading) -> None:
+    def add(self, cluster: ClusterReading) -> None:
         """Take the next reading; one without a name server says nothing."""
-        if snapshot.failure is not None:
+        if cluster.failure is not None:
             return
-        before, self._last = self._last, snapshot
-        if before is not None and snapshot.taken_ms < before.taken_ms:
+        before, self._last = self._last, cluster
+        if before is not None and cluster.taken_ms < before.taken_ms:
             self.events.clear()
             self.gone.clear()
             self._starts.clear()
         elif before is not None:
-            self.events.extend(events_between(before, snapshot))
-            self._add_gone(before, snapshot)
-        begin_ms = snapshot.taken_ms - HOUR_MS
+            self.events.extend(events_between(before, cluster))
+            self._add_gone(before, cluster)
+        begin_ms = cluster.taken_ms - HOUR_MS
         while self.events and self.events[0].at_ms < begin_ms:
             self.events.popleft()
         self.gone = {x: y for x, y in self.gone.items() if y.since_ms >= begin_ms}
-        self._add_starts(snapshot)
+        self._add_starts(cluster)
 
     def starts(self, address: str) -> list[int]:
         """Return when a broker started in the last hour, by its own clock, in milliseconds."""
@@ -97,10 +97,10 @@ class Changes:
                 same = (x for x, y in self.gone.items() if y.broker.name == broker.name)
                 self.gone.pop(next(same, ""), None)
 
-    def _add_starts(self, snapshot: ClusterReading) -> None:
-        known = {x.address for x in snapshot.brokers} | self.gone.keys()
+    def _add_starts(self, cluster: ClusterReading) -> None:
+        known = {x.address for x in cluster.brokers} | self.gone.keys()
         self._starts = {x: y for x, y in self._starts.items() if x in known}
-        for broker in snapshot.brokers:
+        for broker in cluster.brokers:
             boot_ms = runtime_number(broker.values, "bootTimestamp")
             if boot_ms is None:
                 continue

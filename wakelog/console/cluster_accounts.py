@@ -37,9 +37,9 @@ class BrokerAccounts(NamedTuple):
     failure: ClientError | None = None
 
 
-async def read_accounts(admin: Admin, snapshot: ClusterReading) -> list[BrokerAccounts]:
+async def read_accounts(admin: Admin, cluster: ClusterReading) -> list[BrokerAccounts]:
     """Ask each broker with access control for its accounts, and for the versions of their files."""
-    asked = snapshot.brokers[:BROKERS_ASKED_MAX]
+    asked = cluster.brokers[:BROKERS_ASKED_MAX]
     return await gathered(partial(_read, admin), asked, at_once_max=ASKED_AT_ONCE_MAX)
 
 

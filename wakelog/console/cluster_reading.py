@@ -26,7 +26,7 @@ from wakelog.client.route import MASTER_ID, NO_NAME_SERVER
 from wakelog.console.progress import NOTHING_YET, PART_GROUPS_MAX, Progress, read_progress
 from wakelog.console.runtime_values import clock_ms
 from wakelog.console.runtime_values import runtime_number as runtime_number
-from wakelog.console.waiting import Waiting, read_waiting
+from wakelog.console.waiting import Backlog, read_waiting
 from wakelog.protocol.bodies import (
     ClusterInfo,
     ConsumerConnection,
@@ -92,7 +92,7 @@ class BrokerReading:
     certificate_end_ms: int = 0
     settings: Mapping[str, str] = field(default_factory=dict)
     waiting: Mapping[str, str] = field(default_factory=dict)
-    messages: Waiting | None = None
+    messages: Backlog | None = None
     groups: Mapping[str, SubscriptionGroupConfig] = field(default_factory=dict)
     topics: Mapping[str, TopicConfig] = field(default_factory=dict)
     system_topics: frozenset[str] = frozenset()
@@ -150,7 +150,7 @@ class ClusterReading:
         return frozenset().union(*(each.system_topics for each in self.brokers))
 
 
-async def read_snapshot(
+async def read_cluster(
     admin: Admin, now_ms: int, before: ClusterReading | None = None, *, with_groups: bool = True
 ) -> ClusterReading:
     """Ask the name servers and every broker that they know; without groups the brokers alone.

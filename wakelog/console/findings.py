@@ -90,7 +90,7 @@ RuleCheck = Callable[[History], Iterable[Finding]]
 def find(history: History, before: Sequence[Finding] | None = None) -> list[Finding]:
     """Return what is wrong now, the worst first; or one finding that nothing is.
 
-    before: the findings of the snapshot before. With them each finding says since when it is so.
+    before: the findings of the reading before. With them each finding says since when it is so.
     """
     found = wrong(history, RULE_CHECKS)
     if not found:
@@ -135,13 +135,13 @@ def bounded(found: Sequence[Finding]) -> list[Finding]:
 
 
 def _fine(history: History) -> Finding:
-    snapshot = history.latest
-    groups = {x: y for x, y in snapshot.groups.items() if not is_own_group(x)}
+    cluster = history.latest
+    groups = {x: y for x, y in cluster.groups.items() if not is_own_group(x)}
     lag = sum(each.progress.total_diff() for each in groups.values())
     consumed = "everything is consumed" if groups else "no group consumes yet"
     if lag > 0:
         consumed = f"{lag:,} messages wait for their groups, which keep up"
-    count = len(snapshot.brokers)
+    count = len(cluster.brokers)
     brokers = "1 broker answers" if count == 1 else f"{count:,} brokers answer"
     text = f"nothing is wrong: {consumed}; {_disk_text(history)}; {brokers}"
     return Finding(OK, "cluster", text)
@@ -178,16 +178,16 @@ def _disk_ratio(values: Mapping[str, str]) -> float:
 
 def answer_findings(history: History) -> Iterator[Finding]:
     """Yield the servers that do not answer or refuse, and addresses that lead nowhere."""
-    snapshot = history.latest
-    if (error := snapshot.failure) is not None:
-        about = f"name server {snapshot.name_server}"
+    cluster = history.latest
+    if (error := cluster.failure) is not None:
+        about = f"name server {cluster.name_server}"
         yield say("no name server", about, cause=error.cause, remedy=error.remedy)
         return
-    if not snapshot.brokers:
+    if not cluster.brokers:
         yield say("no broker", "brokers")
-    for name, data in sorted(snapshot.info.broker_addr_table.items()):
-        yield from address_findings(name, data.broker_addrs, snapshot.name_server)
-    for broker in snapshot.brokers:
+    for name, data in sorted(cluster.info.broker_addr_table.items()):
+        yield from address_findings(name, data.broker_addrs, cluster.name_server)
+    for broker in cluster.brokers:
         if broker.failure is not None:
             yield unanswered(broker_text(broker), broker.failure)
 
@@ -316,8 +316,8 @@ def replica_findings(history: History) -> Iterator[Finding]:
 
 def group_findings(history: History) -> Iterator[Finding]:
     """Yield what is wrong with each group."""
-    snapshot = history.latest
-    for name, group in sorted(snapshot.groups.items()):
+    cluster = history.latest
+    for name, group in sorted(cluster.groups.items()):
         if is_own_group(name):
             continue
         about = f"group {name}"
@@ -325,7 +325,7 @@ def group_findings(history: History) -> Iterator[Finding]:
         is_in_use = bool(lag or (group.clients and group.clients.connection_set))
         if is_in_use:
             yield from setting_findings(about, group.configs)
-        yield from member_findings(about, group.members, snapshot.taken_ms)
+        yield from member_findings(about, group.members, cluster.taken_ms)
         if group.clients is None or group.clients.message_model == BROADCASTING:
             continue
         if lag > 0:

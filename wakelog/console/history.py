@@ -4,7 +4,7 @@ and log; what changed, and where name servers differ.
 Snapshots and their times go in. What they say is kept as numbers, one for each `SAMPLE_MS_MIN` at
 most, so an hour has a bounded size however often a cluster is read.
 
-Invariants: no clock. A number that a snapshot lacks is NaN. A name without a number in the last
+Invariants: no clock. A number that a reading lacks is NaN. A name without a number in the last
 hour is forgotten. A clock that was set back begins a new hour. A group without dead letters has 0
 in every reading in which all brokers answered.
 """
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from wakelog.broker.health_values import read_actors
-from wakelog.console.changes import HOUR_MS, Changes
+from wakelog.console.changes import HOUR_MS, ClusterChanges
 from wakelog.console.cluster_reading import ClusterReading, GroupReading, runtime_number
 from wakelog.console.lag import GroupLag, lag_of, trend_of
 from wakelog.protocol.bodies import BrokerData
@@ -90,7 +90,7 @@ class History:
         """Know nothing yet."""
         self.latest = ClusterReading(0)
         self._answered: ClusterReading | None = None
-        self.changes = Changes()
+        self.changes = ClusterChanges()
         self.unlike: dict[tuple[str, str], int] = {}
         self.unmoved: dict[tuple[str, MessageQueue], Unmoved] = {}
         self.unmoved_levels: dict[tuple[str, int], UnmovedLevel] = {}
@@ -98,33 +98,33 @@ class History:
         self._is_whole = array("b")
         self._series: dict[Series, array[float]] = {}
 
-    def add(self, snapshot: ClusterReading) -> None:
-        """Take the newest snapshot."""
+    def add(self, cluster: ClusterReading) -> None:
+        """Take the newest reading."""
         times = self._times_ms
-        if times and snapshot.taken_ms < times[-1]:
+        if times and cluster.taken_ms < times[-1]:
             del times[:], self._is_whole[:]
             self._series.clear()
             self.unmoved.clear()
             self.unmoved_levels.clear()
             self.unlike.clear()
             self._answered = None
-        if snapshot.failure is None:
-            self._answered = snapshot
-            self.changes.add(snapshot)
-            self._add_offsets(snapshot)
-            self._add_levels(snapshot)
-            self._add_unlike(snapshot)
-        self.latest = snapshot
-        if len(times) > 1 and snapshot.taken_ms - times[-2] < SAMPLE_MS_MIN:
+        if cluster.failure is None:
+            self._answered = cluster
+            self.changes.add(cluster)
+            self._add_offsets(cluster)
+            self._add_levels(cluster)
+            self._add_unlike(cluster)
+        self.latest = cluster
+        if len(times) > 1 and cluster.taken_ms - times[-2] < SAMPLE_MS_MIN:
             self._drop(-1)
-        numbers = dict(_numbers(snapshot))
+        numbers = dict(_numbers(cluster))
         for name in numbers:
             if name not in self._series and len(self._series) < SERIES_MAX:
                 self._series[name] = self._before(name[0])
         for name, values in self._series.items():
             values.append(numbers.get(name, math.nan))
-        times.append(snapshot.taken_ms)
-        self._is_whole.append(_is_whole(snapshot))
+        times.append(cluster.taken_ms)
+        self._is_whole.append(_is_whole(cluster))
         while len(times) > SAMPLES_MAX or times[-1] - times[0] > HOUR_MS:
             self._drop(0)
         self._series = {x: y for x, y in self._series.items() if not all(map(math.isnan, y))}
@@ -193,22 +193,22 @@ class History:
         zero = 0.0 if kind in FROM_ZERO else math.nan
         return array("d", [zero if each else math.nan for each in self._is_whole])
 
-    def _add_unlike(self, snapshot: ClusterReading) -> None:
+    def _add_unlike(self, cluster: ClusterReading) -> None:
         found = {}
         tables = [
-            (x.address, x.info.broker_addr_table) for x in snapshot.name_servers if not x.failure
+            (x.address, x.info.broker_addr_table) for x in cluster.name_servers if not x.failure
         ]
         for address, table in tables:
-            for name, data in snapshot.info.broker_addr_table.items():
+            for name, data in cluster.info.broker_addr_table.items():
                 if table.get(name, BrokerData()).broker_addrs != data.broker_addrs:
                     key = name, address
-                    found[key] = self.unlike.get(key, snapshot.taken_ms)
+                    found[key] = self.unlike.get(key, cluster.taken_ms)
         self.unlike = found
 
-    def _add_offsets(self, snapshot: ClusterReading) -> None:
-        away = {x.name for x in snapshot.brokers if x.failure is not None}
+    def _add_offsets(self, cluster: ClusterReading) -> None:
+        away = {x.name for x in cluster.brokers if x.failure is not None}
         found = {x: y for x, y in self.unmoved.items() if x[1].broker_name in away}
-        for name, group in snapshot.groups.items():
+        for name, group in cluster.groups.items():
             for queue, place in group.progress.offset_table.items():
                 key = name, queue
                 then = self.unmoved.get(key)
@@ -216,33 +216,33 @@ class History:
                 is_clear = place.broker_offset <= place.consumer_offset
                 clear_ms = then.clear_ms if then else 0
                 if was_clear or is_clear:
-                    clear_ms = snapshot.taken_ms
+                    clear_ms = cluster.taken_ms
                 if then is None or was_clear or then.consumer_offset != place.consumer_offset:
-                    since_ms = snapshot.taken_ms
+                    since_ms = cluster.taken_ms
                     then = Unmoved(since_ms, place.consumer_offset, place.broker_offset)
                 found[key] = then._replace(clear_ms=clear_ms)
         self.unmoved = found
 
-    def _add_levels(self, snapshot: ClusterReading) -> None:
+    def _add_levels(self, cluster: ClusterReading) -> None:
         found = {}
-        for broker in snapshot.brokers:
+        for broker in cluster.brokers:
             for level in broker.messages.levels if broker.messages else ():
                 key = broker.address, level.level
                 then = self.unmoved_levels.get(key)
                 if then is None or then.offset != level.offset:
-                    then = UnmovedLevel(snapshot.taken_ms, level.offset)
+                    then = UnmovedLevel(cluster.taken_ms, level.offset)
                 found[key] = then
         self.unmoved_levels = found
 
 
-def _is_whole(snapshot: ClusterReading) -> bool:
+def _is_whole(cluster: ClusterReading) -> bool:
     """Whether all brokers answered: a sum without a part misleads."""
-    return bool(snapshot.brokers) and all(each.failure is None for each in snapshot.brokers)
+    return bool(cluster.brokers) and all(each.failure is None for each in cluster.brokers)
 
 
-def _numbers(snapshot: ClusterReading) -> Iterator[tuple[Series, float]]:
-    if _is_whole(snapshot):
-        for name, group in snapshot.groups.items():
+def _numbers(cluster: ClusterReading) -> Iterator[tuple[Series, float]]:
+    if _is_whole(cluster):
+        for name, group in cluster.groups.items():
             places = group.progress.offset_table
             if not places:
                 continue
@@ -252,9 +252,9 @@ def _numbers(snapshot: ClusterReading) -> Iterator[tuple[Series, float]]:
                 yield (RETRIED, name), sum(places[x].broker_offset for x in retries)
                 consumed = sum(x.consumer_offset for x in places.values())
                 yield (CONSUMED, name), consumed - sum(places[x].consumer_offset for x in retries)
-        for name, count in snapshot.dead_letters.items():
+        for name, count in cluster.dead_letters.items():
             yield (DEAD_LETTERS, name), count
-    for broker in snapshot.brokers:
+    for broker in cluster.brokers:
         values = broker.values
         begin, end = (runtime_number(values, f"commitLog{x}Offset") for x in ("Min", "Max"))
         held = end - begin if begin is not None and end is not None else None

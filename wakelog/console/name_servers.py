@@ -1,4 +1,4 @@
-"""What each name server knows and how it is set, beside what a snapshot has of it.
+"""What each name server knows and how it is set, beside what a reading has of it.
 
 They are asked one beside another, each for `NAME_SERVER_SECONDS_MAX` at most. One that is alone has
 nobody to disagree with, and is not asked for its topics.
@@ -42,7 +42,7 @@ class NameServerDetails:
 async def read_name_servers(
     admin: Admin, known: Iterable[NameServerReading]
 ) -> list[NameServerDetails]:
-    """Return what more the name servers say. known: what a snapshot has of them."""
+    """Return what more the name servers say. known: what a reading has of them."""
     found = [_begin(each) for each in list(known)[:NAME_SERVERS_MAX]]
     has_topics = len(found) > 1
     answering = (each for each in found if each.failure is None)

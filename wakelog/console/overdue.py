@@ -7,7 +7,7 @@ overdue is what came due while the offset stayed, as two readings show.
 
 from wakelog.console.cluster_reading import BrokerReading, ClusterReading
 from wakelog.console.history import History
-from wakelog.console.waiting import LevelReading, Place
+from wakelog.console.waiting import DelayedPlace, LevelReading
 
 
 def is_exact(broker: BrokerReading) -> bool:
@@ -28,14 +28,14 @@ def delivered_count(broker: BrokerReading, level: LevelReading, history: History
     return 0 if is_exact(broker) or overdue_count(broker, level, history) else level.due
 
 
-def places(history: History, snapshot: ClusterReading) -> list[Place]:
+def places(history: History, cluster: ClusterReading) -> list[DelayedPlace]:
     """Return where the next messages are: of each level that has some."""
     found = []
-    for broker in snapshot.brokers:
+    for broker in cluster.brokers:
         for level in broker.messages.levels if broker.messages else ():
             begin = level.offset + delivered_count(broker, level, history)
             if begin < level.end:
                 ahead_ms = round(broker.clock_ahead_ms or 0)
-                place = Place(broker.name, broker.address, level, begin, level.end, ahead_ms)
+                place = DelayedPlace(broker.name, broker.address, level, begin, level.end, ahead_ms)
                 found.append(place)
     return found

@@ -19,7 +19,7 @@ from typing import Final
 from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError
 from wakelog.console.cluster_accounts import BrokerAccounts, read_accounts
-from wakelog.console.cluster_reading import ClusterReading, read_snapshot, with_kept
+from wakelog.console.cluster_reading import ClusterReading, read_cluster, with_kept
 from wakelog.console.ends import Ends
 from wakelog.console.findings import find
 from wakelog.console.history import History
@@ -27,7 +27,7 @@ from wakelog.console.name_servers import NameServerDetails, read_name_servers
 from wakelog.console.overdue import places
 from wakelog.console.rules import Finding
 from wakelog.console.shared import Shared
-from wakelog.console.waiting import DueMessage, OpenHalves, read_next_due, read_open_halves
+from wakelog.console.waiting import DelayedMessage, OpenHalves, read_next_due, read_open_halves
 from wakelog.network.background import awaited
 
 WATCHED_SECONDS: Final = 5.0
@@ -58,7 +58,7 @@ logger = logging.getLogger("wakelog.console")
 Clock = Callable[[], int]
 
 
-class Reader:
+class ClusterReader:
     """See the module. One loop."""
 
     def __init__(self, admin: Admin, now_ms: Clock) -> None:
@@ -79,7 +79,7 @@ class Reader:
         self._asked: dict[str, asyncio.Future[None]] = {}
         self._topic_slots = asyncio.Semaphore(TOPICS_AT_ONCE_MAX)
         self._next_topic = 0
-        self.next_due: Shared[Sequence[DueMessage]] = Shared(self._read_next_due, (), now_ms)
+        self.next_due: Shared[Sequence[DelayedMessage]] = Shared(self._read_next_due, (), now_ms)
         self.open_halves: Shared[Sequence[OpenHalves]] = Shared(self._read_halves, (), now_ms)
         self.accounts: Shared[Sequence[BrokerAccounts]] = Shared(self._read_accounts, (), now_ms)
 
@@ -129,13 +129,13 @@ class Reader:
     async def read(self) -> None:
         """Read the cluster once, and let those who wait for it go on."""
         before = self.findings if self.number else None
-        snapshot = await read_snapshot(self.admin, self.now_ms, self.shown)
-        self.history.add(snapshot)
+        cluster = await read_cluster(self.admin, self.now_ms, self.shown)
+        self.history.add(cluster)
         self.findings = find(self.history, before)
-        if snapshot.failure is None or not self.shown.taken_ms:
-            self.shown = with_kept(snapshot, self.shown)
+        if cluster.failure is None or not self.shown.taken_ms:
+            self.shown = with_kept(cluster, self.shown)
             self._forget_shared()
-            self.name_servers = await read_name_servers(self.admin, snapshot.name_servers)
+            self.name_servers = await read_name_servers(self.admin, cluster.name_servers)
             if self.is_watched:
                 await self._read_some_topics()
         async with self._turn:
@@ -163,7 +163,7 @@ class Reader:
         self._wake.set()
 
     def _forget_shared(self) -> None:
-        """Have what pages want besides read again: it belongs to the snapshot."""
+        """Have what pages want besides read again: it belongs to the reading."""
         for shared in (self.next_due, self.open_halves, self.accounts):
             shared.forget()
 
@@ -231,7 +231,7 @@ class Reader:
         before = (then.read_ms, then.added) if then is not None and is_near else (0, 0)
         self._ends[topic] = Ends(self.now_ms, table, added, *before)
 
-    async def _read_next_due(self) -> Sequence[DueMessage]:
+    async def _read_next_due(self) -> Sequence[DelayedMessage]:
         return await read_next_due(self.admin, places(self.history, self.shown))
 
     async def _read_halves(self) -> Sequence[OpenHalves]:

@@ -30,7 +30,7 @@ from wakelog.console.defence.proxies import Proxies
 from wakelog.console.pages.app import make_app
 from wakelog.console.pages.guard import LOOPBACK_NAMES, Guard
 from wakelog.console.pages.site import Console
-from wakelog.console.reader import Reader
+from wakelog.console.reader import ClusterReader
 from wakelog.network.background import awaited, keep
 
 STOP_SECONDS_MAX: Final = 3
@@ -111,7 +111,7 @@ def make_console(
     """
     admin = limited(admin)
     return Console(
-        Reader(admin, lambda: time.time_ns() // 1_000_000),
+        ClusterReader(admin, lambda: time.time_ns() // 1_000_000),
         admin,
         commands,
         accounts,

@@ -40,18 +40,18 @@ STARTS_COUNT_MIN: Final = 3
 
 def name_server_findings(history: History) -> Iterator[Finding]:
     """Yield the name servers without an answer, while others have one, and where they differ."""
-    snapshot = history.latest
-    if snapshot.failure is not None:
+    cluster = history.latest
+    if cluster.failure is not None:
         return
-    for server in snapshot.name_servers:
+    for server in cluster.name_servers:
         if (error := server.failure) is not None:
             about = f"name server {server.address}"
             yield say("name server away", about, cause=error.cause, remedy=error.remedy)
-    tables = {x.address: x.info.broker_addr_table for x in snapshot.name_servers if not x.failure}
+    tables = {x.address: x.info.broker_addr_table for x in cluster.name_servers if not x.failure}
     for (name, address), since_ms in sorted(history.unlike.items()):
-        is_old = since_ms == history.times_ms[0] or snapshot.taken_ms - since_ms >= REGISTER_MS
+        is_old = since_ms == history.times_ms[0] or cluster.taken_ms - since_ms >= REGISTER_MS
         if address in tables and is_old:
-            known = snapshot.info.broker_addr_table[name]
+            known = cluster.info.broker_addr_table[name]
             other = next(x for x, table in tables.items() if table.get(name) == known)
             yield say(
                 "name servers disagree",
@@ -105,16 +105,16 @@ def clock_findings(history: History) -> Iterator[Finding]:
 
 def election_findings(history: History) -> Iterator[Finding]:
     """Yield the replicas that do not follow the elected master of their group."""
-    snapshot = history.latest
-    masters = {x.name: x for x in snapshot.brokers if x.broker_id == MASTER_ID}
-    for broker in snapshot.brokers:
+    cluster = history.latest
+    masters = {x.name: x for x in cluster.brokers if x.broker_id == MASTER_ID}
+    for broker in cluster.brokers:
         values, about = broker.values, broker_text(broker)
         if reason := values.get(ELECTION_REFUSAL_VALUE):
             yield say("election refused", about, reason=reason)
         if reason := values.get(REGISTER_FAILURE_VALUE):
             yield say("register away", about, reason=reason)
         master = masters.get(broker.name)
-        if master is None or master is broker or not _runs_long_enough(broker, master, snapshot):
+        if master is None or master is broker or not _runs_long_enough(broker, master, cluster):
             continue
         if values.get(LOG_ID_VALUE, "") != master.values.get(LOG_ID_VALUE, ""):
             if values.get(LOG_ID_VALUE) and master.values.get(LOG_ID_VALUE):
@@ -135,7 +135,7 @@ def _number_of(broker: BrokerReading, name: str) -> int:
 
 
 def _runs_long_enough(
-    broker: BrokerReading, master: BrokerReading, snapshot: ClusterReading
+    broker: BrokerReading, master: BrokerReading, cluster: ClusterReading
 ) -> bool:
     boots = [runtime_number(each.values, "bootTimestamp") for each in (broker, master)]
-    return all(x is not None and snapshot.taken_ms - x >= SETTLE_MS for x in boots)
+    return all(x is not None and cluster.taken_ms - x >= SETTLE_MS for x in boots)

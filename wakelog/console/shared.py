@@ -17,7 +17,7 @@ READING_SECONDS_MAX: Final = 10.0
 Value = TypeVar("Value")
 
 
-class Shown(NamedTuple, Generic[Value]):
+class SharedValue(NamedTuple, Generic[Value]):
     """What was read last, and when; read_ms is 0 before the first reading.
 
     failure: why there is nothing newer, None if nothing failed.
@@ -37,11 +37,11 @@ class Shared(Generic[Value]):
         """Read nothing yet. empty: what is shown before the first reading."""
         self._read = read
         self._now_ms = now_ms
-        self._shown = Shown(empty)
+        self._shown = SharedValue(empty)
         self._tried_ms: int | None = None
         self._task: asyncio.Future[None] | None = None
 
-    async def get(self) -> Shown[Value]:
+    async def get(self) -> SharedValue[Value]:
         """Return what was read within FRESH_MS; or something older, if that takes too long.
 
         Raises: what the reading raises, but for ClientError.
@@ -64,7 +64,7 @@ class Shared(Generic[Value]):
         self._tried_ms = now_ms
         try:
             async with within(READING_SECONDS_MAX, "the brokers do not answer"):
-                self._shown = Shown(await self._read(), now_ms)
+                self._shown = SharedValue(await self._read(), now_ms)
         except ClientError as error:
             self._shown = self._shown._replace(failure=error)
         finally:

@@ -1,6 +1,6 @@
 """What waits at a master: delayed messages by level, and half messages. Values, and their reading.
 
-    read_waiting     with each snapshot: positions, and when the first message of a level is due
+    read_waiting     with each reading: positions, and when the first message of a level is due
     read_next_due    for a page: the next delayed messages, of the levels that come first
     read_open_halves for a page: the half messages that are not ended, and those given up
 
@@ -10,7 +10,7 @@ pages are bounded, and all viewers share one (`shared`).
 The topic of op messages has no configuration, so that none can be pulled. Each is asked for by its
 place in the log, which the entries of its queue have.
 
-Invariants: what a broker refuses is kept as its failure, and is no failure of the snapshot.
+Invariants: what a broker refuses is kept as its failure, and is no failure of the reading.
 
 Source: org.apache.rocketmq.store.schedule.ScheduleMessageService, org.apache.rocketmq.broker.
 transaction.queue.TransactionalMessageServiceImpl (4.9.3).
@@ -27,7 +27,7 @@ from wakelog.client.admin import Admin, records
 from wakelog.client.errors import ClientError
 from wakelog.client.received import ReceivedMessage
 from wakelog.client.route import QueueAt
-from wakelog.client.waiting import Due, delay_offsets, due_at, entries_at, message_at
+from wakelog.client.waiting import DueEntry, delay_offsets, due_at, entries_at, message_at
 from wakelog.network.background import gathered
 from wakelog.protocol.bodies import TopicOffset, TopicStatsTable
 from wakelog.protocol.codes import RequestCode as Code
@@ -46,10 +46,10 @@ LATE_MS_MIN: Final = 30_000
 LEVELS_AT_ONCE_MAX: Final = 8
 PULL_MAX: Final = 32
 FIRST_OPS_MAX: Final = 64
-"""Op messages that a snapshot reads, to know whether the first half message is ended."""
+"""Op messages that a reading has, to know whether the first half message is ended."""
 OPS_AT_ONCE_MAX: Final = 8
 OPEN_MS_MIN: Final = 60_000
-"""How old the first half message is for which op messages are read with a snapshot."""
+"""How old the first half message is for which op messages are read as well."""
 
 DUE_A_LEVEL_MAX: Final = 8
 """Delayed messages of one level that a page's reading takes."""
@@ -110,7 +110,7 @@ class HalfReading(NamedTuple):
     first: OpenHalf | None = None
 
 
-class Waiting(NamedTuple):
+class Backlog(NamedTuple):
     """What waits at a master. levels: those that ever had a message.
 
     halves: None before the broker has its topic of half messages. failure: why something is not
@@ -122,7 +122,7 @@ class Waiting(NamedTuple):
     failure: ClientError | None = None
 
 
-class Place(NamedTuple):
+class DelayedPlace(NamedTuple):
     """Where to read: a broker, one of its levels, and the offsets [begin, end) of what waits.
 
     clock_ahead_ms: of the broker.
@@ -136,7 +136,7 @@ class Place(NamedTuple):
     clock_ahead_ms: int = 0
 
 
-class DueMessage(NamedTuple):
+class DelayedMessage(NamedTuple):
     """A delayed message with its level. stored_ms: when, by our clock."""
 
     broker: str
@@ -179,7 +179,7 @@ async def read_waiting(
     now_ms: int,
     *,
     clock_ahead_ms: int = 0,
-) -> Waiting:
+) -> Backlog:
     """Read what waits at a master. topics: all of its topics; a question about another makes it.
 
     clock_ahead_ms: of the broker. Times here are as if its clock were ours.
@@ -198,7 +198,7 @@ async def read_waiting(
         if error.code is None:
             raise
         failure = error
-    return Waiting(levels, halves, failure)
+    return Backlog(levels, halves, failure)
 
 
 class _Clock(NamedTuple):
@@ -229,7 +229,7 @@ async def _read_level(
 ) -> LevelReading:
     """Read a level that has messages, and search for the first that is not due, and not late."""
 
-    async def due(queue_offset: int) -> Due:
+    async def due(queue_offset: int) -> DueEntry:
         found = await due_at(admin, address, level, queue_offset)
         return found._replace(due_ms=max(found.due_ms - clock.ahead_ms, 0))
 
@@ -392,18 +392,18 @@ def _number(text: str | None) -> int:
     return int(text) if text and text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
-async def read_next_due(admin: Admin, places: Sequence[Place]) -> list[DueMessage]:
+async def read_next_due(admin: Admin, places: Sequence[DelayedPlace]) -> list[DelayedMessage]:
     """Return the next delayed messages: some of each level, those that are due first.
 
     Raises: ClientError.
     """
 
-    async def read(place: Place) -> list[DueMessage]:
+    async def read(place: DelayedPlace) -> list[DelayedMessage]:
         queue = QueueAt(place.broker, SCHEDULE_TOPIC, place.level.level - 1, place.address)
         found = await _pull(admin, queue, place.begin, place.end, DUE_A_LEVEL_MAX)
         ahead_ms = place.clock_ahead_ms
         return [
-            DueMessage(place.broker, place.level, x, x.record.store_timestamp_ms - ahead_ms)
+            DelayedMessage(place.broker, place.level, x, x.record.store_timestamp_ms - ahead_ms)
             for x in found
         ]
 

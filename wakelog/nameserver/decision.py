@@ -14,7 +14,7 @@ import msgspec
 from wakelog.network.audit_line import AuditLine
 
 
-class Saved(msgspec.Struct, frozen=True):
+class TableSaved(msgspec.Struct, frozen=True):
     """The effect of saving ``NameServer.tables[table]``; the result is why not, or "".
 
     undo: takes the change back if it cannot be saved.
@@ -69,7 +69,7 @@ class BrokerLeft(msgspec.Struct, frozen=True):
     cause: Cause
 
 
-class Refused(msgspec.Struct, frozen=True):
+class NotAllowed(msgspec.Struct, frozen=True):
     """Someone who is no administrator has tried to administer."""
 
     code: int
@@ -89,6 +89,6 @@ Instruction: TypeAlias = (
     | BrokerJoined
     | BrokerLeft
     | ForgetTopics
-    | Refused
+    | NotAllowed
     | AuditLine
 )

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from wakelog.nameserver.config import NameServerSettings, live_settings
-from wakelog.nameserver.decision import CloseChannel, Instruction, Refused
+from wakelog.nameserver.decision import CloseChannel, Instruction, NotAllowed
 from wakelog.nameserver.kv_config import FILE_NAME, KvConfig
 from wakelog.nameserver.processors import PROCESSORS, State, unsupported
 from wakelog.nameserver.route_table import RouteTable
@@ -136,7 +136,7 @@ class NameServer:
             self._check_administrator(command, channel, now_ms)
         except RemoteProtocolError as error:
             self._refused_count += 1
-            self._instructions.append(Refused(command.code, channel.remote_host, error.remark))
+            self._instructions.append(NotAllowed(command.code, channel.remote_host, error.remark))
             if error.closes_connection:
                 self._instructions.append(CloseChannel(channel.id))
             raise

@@ -15,7 +15,7 @@ import msgspec
 
 from wakelog.nameserver.absent_topic import absent_topic_remark
 from wakelog.nameserver.config import NameServerConfig
-from wakelog.nameserver.decision import ConfigurationChanged, Instruction, Saved
+from wakelog.nameserver.decision import ConfigurationChanged, Instruction, TableSaved
 from wakelog.nameserver.kv_config import FILE_NAME, KvConfig, Undo
 from wakelog.nameserver.route_table import RouteTable
 from wakelog.network.driver import Work
@@ -105,7 +105,7 @@ def delete_kv_config(state: State, request: Request[KVConfigKeyRequestHeader]) -
 
 def _saved(request: Request[Any], undo: Undo) -> Work:
     """Answer once the values are durable, also where another request has made the change."""
-    why_not = yield Saved(FILE_NAME, undo)
+    why_not = yield TableSaved(FILE_NAME, undo)
     if why_not:  # 4.9.3 logs the failure and answers success
         return request.refusal(ResponseCode.SYSTEM_ERROR, f"not saved: {why_not}")
     return request.success()
@@ -240,7 +240,7 @@ def update_name_server_config(state: State, request: Request[None]) -> Work:
     if not state.live.is_saving:
         state.live.abandon(update)
         return request.success()
-    why_not = yield Saved(TABLE)
+    why_not = yield TableSaved(TABLE)
     if why_not:
         state.live.abandon(update)
         return request.refusal(ResponseCode.SYSTEM_ERROR, not_saved(why_not))

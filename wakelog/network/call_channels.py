@@ -17,7 +17,13 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from wakelog.network.call_transport import CALLS_MAX, NO_CHUNK, Answer, CallTransport, OutOfOrder
+from wakelog.network.call_transport import (
+    CALLS_MAX,
+    NO_CHUNK,
+    CallAnswer,
+    CallTransport,
+    OutOfOrder,
+)
 
 POLL_SECONDS: Final = 10.0
 """How long a call waits at most. The time of no request depends on it."""
@@ -31,8 +37,8 @@ WAITING_MAX: Final = CALLS_MAX // 2
 CHANNELS_MAX: Final = 100
 """An actor executes 1,000 calls at a time (`max_concurrency`), and its services need some."""
 
-_EMPTY: Final = Answer(NO_CHUNK, b"", True)
-_ENDED: Final = Answer(NO_CHUNK, b"", False)
+_EMPTY: Final = CallAnswer(NO_CHUNK, b"", True)
+_ENDED: Final = CallAnswer(NO_CHUNK, b"", False)
 
 Accept: TypeAlias = Callable[[], asyncio.Protocol]
 """Return the protocol of a new connection (Server.make_connection)."""
@@ -44,20 +50,20 @@ class CallChannels:
     def __init__(self, accept: Accept) -> None:
         """Have no channel yet."""
         self._accept = accept
-        self._channels: dict[str, Channel] = {}
+        self._channels: dict[str, CallChannel] = {}
 
     async def open_channel(self) -> str | None:
         """Begin a connection and return its name; None if there is no room for one more."""
         if len(self._channels) >= CHANNELS_MAX:
             return None
         name = secrets.token_hex(16)
-        channel = Channel(self._accept(), lambda: self._channels.pop(name, None))
+        channel = CallChannel(self._accept(), lambda: self._channels.pop(name, None))
         if not channel.is_open:
             return None
         self._channels[name] = channel
         return name
 
-    async def exchange(self, channel: str, number: int, data: bytes) -> Answer:
+    async def exchange(self, channel: str, number: int, data: bytes) -> CallAnswer:
         """Bring a chunk, and return what the server has written once there is something."""
         found = self._channels.get(channel)
         return _ENDED if found is None else await found.exchange(number, data)
@@ -72,14 +78,14 @@ class CallChannels:
         return len(self._channels)
 
 
-class Channel:
+class CallChannel:
     """One connection, and the calls that wait for what it writes."""
 
     def __init__(self, protocol: asyncio.Protocol, forget: Callable[[], object]) -> None:
         """Begin it. forget: called once, when nothing can be taken any more."""
         self._loop = asyncio.get_running_loop()
         self._forget = forget
-        self._waiting: deque[asyncio.Future[Answer]] = deque()
+        self._waiting: deque[asyncio.Future[CallAnswer]] = deque()
         self._transport = CallTransport(protocol, on_change=self._answer, on_close=self._close)
         self._absent = self._loop.call_later(ABSENT_SECONDS_MAX, self._lose)
         protocol.connection_made(self._transport)
@@ -89,10 +95,10 @@ class Channel:
         """Whether it can bring something."""
         return not self._transport.is_closing()
 
-    async def exchange(self, number: int, data: bytes) -> Answer:
+    async def exchange(self, number: int, data: bytes) -> CallAnswer:
         """See CallChannels."""
         self._absent.cancel()
-        waiter: asyncio.Future[Answer] = self._loop.create_future()
+        waiter: asyncio.Future[CallAnswer] = self._loop.create_future()
         self._waiting.append(waiter)
         # Not asyncio.timeout: it could drop an answer that is there already.
         poll = self._loop.call_later(POLL_SECONDS, self._send_back, waiter)
@@ -118,7 +124,7 @@ class Channel:
             except OutOfOrder:
                 self._lose()
 
-    def _send_back(self, waiter: asyncio.Future[Answer]) -> None:
+    def _send_back(self, waiter: asyncio.Future[CallAnswer]) -> None:
         if not waiter.done():
             self._waiting.remove(waiter)
             waiter.set_result(_EMPTY)
@@ -129,7 +135,7 @@ class Channel:
         while self._waiting and transport.has_written:
             waiter = self._waiting.popleft()
             if not waiter.done():  # a cancelled call takes nothing
-                waiter.set_result(Answer(*transport.take(), True))
+                waiter.set_result(CallAnswer(*transport.take(), True))
         if transport.is_closing() and not transport.has_written:
             self._end()
         while len(self._waiting) > WAITING_MAX and not transport.is_reading_paused:

@@ -38,7 +38,7 @@ Whoever may call an actor is trusted like a local process.
 """
 
 
-class Answer(NamedTuple):
+class CallAnswer(NamedTuple):
     """What a call brings back. is_open: False once nothing more will come."""
 
     number: int
@@ -53,7 +53,7 @@ class CallPeer(Protocol):
         """Begin a connection and return its name; None if the other end does not accept now."""
         ...
 
-    async def exchange(self, channel: str, number: int, data: bytes) -> Answer:
+    async def exchange(self, channel: str, number: int, data: bytes) -> CallAnswer:
         """Bring a chunk, and return what has come back once there is something."""
         ...
 

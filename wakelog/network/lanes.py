@@ -69,7 +69,7 @@ class LaneSpec(msgspec.Struct, frozen=True, kw_only=True):
         assert self.crowded_count > 0
 
 
-class Waiting(msgspec.Struct, Generic[Owner]):
+class InLane(msgspec.Struct, Generic[Owner]):
     """A request in a lane: its owner, since when it waits, its share of the received bytes.
 
     count: how many requests it stands for.
@@ -85,7 +85,7 @@ class Waiting(msgspec.Struct, Generic[Owner]):
 class Expired(msgspec.Struct, Generic[Owner]):
     """A request that waited too long, and the numbers for its refusal."""
 
-    waiting: Waiting[Owner]
+    waiting: InLane[Owner]
     waited_ms: int
     left_count: int
 
@@ -117,15 +117,15 @@ class RequestQueue(Generic[Owner]):
     def __init__(self, spec: LaneSpec) -> None:
         self.spec = spec
         self.count = 0
-        self._small: deque[Waiting[Owner]] = deque()
-        self._large: deque[Waiting[Owner]] = deque()
-        self._behind: dict[Owner, deque[Waiting[Owner]] | None] = {}
-        self.held: dict[Owner, deque[Waiting[Owner]]] = {}
+        self._small: deque[InLane[Owner]] = deque()
+        self._large: deque[InLane[Owner]] = deque()
+        self._behind: dict[Owner, deque[InLane[Owner]] | None] = {}
+        self.held: dict[Owner, deque[InLane[Owner]]] = {}
         self.paused: list[Owner] = []
         self.taken_count = 0
         self.counts = LaneStatistics(0, spec.capacity_count)
 
-    def add(self, waiting: Waiting[Owner]) -> bool:
+    def add(self, waiting: InLane[Owner]) -> bool:
         """Put a request behind those of its owner; return whether it is the only one."""
         self.count += waiting.count
         owner, behind = waiting.owner, self._behind
@@ -140,11 +140,11 @@ class RequestQueue(Generic[Owner]):
             others.append(waiting)
         return False
 
-    def first(self) -> Waiting[Owner]:
+    def first(self) -> InLane[Owner]:
         """Return the next request: a large one if there is no other."""
         return (self._small or self._large)[0]
 
-    def take(self, *, is_last_of_round: bool) -> Waiting[Owner]:
+    def take(self, *, is_last_of_round: bool) -> InLane[Owner]:
         """Remove and return the next request; at the end of a round a large one, if one waits."""
         small, large = self._small, self._large
         waiting = (large if large and (is_last_of_round or not small) else small).popleft()
@@ -157,9 +157,9 @@ class RequestQueue(Generic[Owner]):
             del self._behind[waiting.owner]
         return waiting
 
-    def hold(self, owner: Owner) -> deque[Waiting[Owner]]:
+    def hold(self, owner: Owner) -> deque[InLane[Owner]]:
         """Take an owner out of the turns, and return its requests."""
-        held: deque[Waiting[Owner]] = deque()
+        held: deque[InLane[Owner]] = deque()
         if owner in self._behind:
             for queue in (self._small, self._large):
                 held += [one for one in queue if one.owner is owner]
@@ -172,7 +172,7 @@ class RequestQueue(Generic[Owner]):
         self.held[owner] = held
         return held
 
-    def all(self) -> list[Waiting[Owner]]:
+    def all(self) -> list[InLane[Owner]]:
         """Return every request that is not held, in no order."""
         behind = [one for others in self._behind.values() for one in others or ()]
         return [*self._small, *self._large, *behind]
@@ -226,7 +226,7 @@ class Lanes(Generic[Owner]):
             lane.spec = msgspec.structs.replace(lane.spec, wait_seconds_max=wait)
         self._expiring = [lane for lane in self._lanes if lane.spec.wait_seconds_max is not None]
 
-    def offer(self, waiting: Waiting[Owner]) -> Offer:
+    def offer(self, waiting: InLane[Owner]) -> Offer:
         """Put a request into its lane, if there is room."""
         lane = self._by_code.get(waiting.request.code, self._default)
         if lane.held and waiting.owner in lane.held:
@@ -282,7 +282,7 @@ class Lanes(Generic[Owner]):
         """Return whether requests of a code wait in a lane that yields."""
         return self._by_code.get(code, self._default).spec.yields
 
-    def take(self) -> Waiting[Owner] | None:
+    def take(self) -> InLane[Owner] | None:
         """Remove and return the next request in the weighted order, None when nothing waits.
 
         The attribute ``yields`` is then that of its lane.

@@ -42,7 +42,7 @@ from wakelog.network.busy_poll import BusyPoll
 from wakelog.network.connection import PAUSED_BY_LANE, PAUSED_BY_ORDER, Connection
 from wakelog.network.driver import Driver, Executor, Task, Work
 from wakelog.network.handler import AnswerError, Handler, Park, ProcessRun, park_nothing
-from wakelog.network.lanes import LARGE_BYTES, Lanes, Offer, Waiting
+from wakelog.network.lanes import LARGE_BYTES, InLane, Lanes, Offer
 from wakelog.network.limits import ServerLimits
 from wakelog.network.loop_lag import LoopLag
 from wakelog.network.time_share import run_for_a_share
@@ -212,7 +212,7 @@ class Turn:
         if code in connection.refused_codes:
             self._answer(connection, request, refusals.unsupported(request))
             return
-        outcome = self._lanes.offer(Waiting(connection, request, since_seconds, size_bytes, count))
+        outcome = self._lanes.offer(InLane(connection, request, since_seconds, size_bytes, count))
         if outcome is REFUSED:
             refusal = refusals.overloaded(
                 request,

@@ -21,7 +21,7 @@ from tests.actors.replicas import (
 from tests.compat.clusters import Wakelog
 from tests.compat.processes import free_port
 from wakelog.actors.deploy.planning import PORTS_BETWEEN_BROKERS
-from wakelog.actors.deploy.replicas import Replica, check_replicas, replicas_of
+from wakelog.actors.deploy.replicas import PlannedReplica, check_replicas, replicas_of
 from wakelog.actors.errors import NotPossible
 from wakelog.actors.registers.register import GroupRegister, group_key, open_register
 from wakelog.protocol.codes import ResponseCode
@@ -39,7 +39,7 @@ def test_one_replica_is_a_broker_as_ever() -> None:
     found = replicas_of(
         "broker-a", 1, given=given, has_register=False, host="127.0.0.1", first_port=1
     )
-    assert list(found) == [Replica("", {})]
+    assert list(found) == [PlannedReplica("", {})]
 
 
 @pytest.mark.parametrize("count", [-1, 0, 17])

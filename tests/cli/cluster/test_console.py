@@ -15,7 +15,7 @@ from wakelog.cli.output import Output, Text
 from wakelog.cli.root import ask_of
 from wakelog.client.admin import Admin, open_admin
 from wakelog.client.errors import ClientError
-from wakelog.console.accounts import Role, read_accounts
+from wakelog.console.accounts import ConsoleRole, read_accounts
 from wakelog.console.actions.action import CommandFailed, Words
 from wakelog.console.serve import Listen
 from wakelog.protocol.bodies import BrokerData, ClusterInfo
@@ -72,10 +72,10 @@ def test_a_line_for_the_file_has_a_hash(typed: str, tmp_path: Path) -> None:
     assert typed not in line
     accounts = read_accounts(f"accounts:\n{line}\n")
     found = accounts.log_in("o: 'ps", typed)
-    assert found is not None and found.role is Role.OPERATOR
+    assert found is not None and found.role is ConsoleRole.OPERATOR
     guest = read_accounts("accounts:\n" + account_line("g", is_admin=False, ask=lambda _: typed))
     found = guest.log_in("g", typed)
-    assert found is not None and found.role is Role.READER
+    assert found is not None and found.role is ConsoleRole.READER
 
 
 def test_a_password_may_come_by_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,7 +50,7 @@ def said(
     async def read(*_: object, **__: object) -> ClusterReading:
         return last
 
-    monkeypatch.setattr(module, "read_snapshot", read)
+    monkeypatch.setattr(module, "read_cluster", read)
     monkeypatch.setattr(module, "History", lambda: history_of(tuple(before)))
     monkeypatch.setattr(doctor, "_reading", lambda _, name, __, found: _group_in(found, name))
     monkeypatch.setattr(doctor, "MOVES_SECONDS", 0)

@@ -21,7 +21,7 @@ from wakelog.broker.replication.group_state import GroupState, ReplicaAddress, V
 from wakelog.broker.replication.takeover import LOG_EPOCH_VALUE, LOG_ID_VALUE, REPLICA_VALUE
 from wakelog.cli.admin.brokers import AskedBroker, every_broker
 from wakelog.cli.cluster import replicas
-from wakelog.cli.cluster.replicas import Registered, Replica, compare
+from wakelog.cli.cluster.replicas import RegisteredBroker, ReplicaRow, compare
 from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError
 
@@ -39,25 +39,25 @@ def state(places: dict[int, str], *, in_sync: set[int], master: int = 1) -> Grou
 
 
 def test_without_a_register_id_0_is_the_master() -> None:
-    found = list(compare([Registered(0, "a:1", 70), Registered(1, "b:1", None)], None))
+    found = list(compare([RegisteredBroker(0, "a:1", 70), RegisteredBroker(1, "b:1", None)], None))
     assert found == [
-        Replica(0, "a:1", "master", None, None, 70, ""),
-        Replica(1, "b:1", "slave", None, None, None, "no answer"),
+        ReplicaRow(0, "a:1", "master", None, None, 70, ""),
+        ReplicaRow(1, "b:1", "slave", None, None, None, "no answer"),
     ]
 
 
 def test_roles_and_the_set_are_those_of_the_register() -> None:
-    registered = [Registered(0, "a:1", 70), Registered(2, "b:1", 60)]
+    registered = [RegisteredBroker(0, "a:1", 70), RegisteredBroker(2, "b:1", 60)]
     found = list(compare(registered, state({1: "a:1", 2: "b:1", 3: "c:1"}, in_sync={1, 3})))
     assert found == [
-        Replica(1, "a:1", "master", 4, True, 70, ""),
-        Replica(2, "b:1", "follower", 4, False, 60, ""),
-        Replica(3, "c:1", "follower", 4, True, None, "no answer"),
+        ReplicaRow(1, "a:1", "master", 4, True, 70, ""),
+        ReplicaRow(2, "b:1", "follower", 4, False, 60, ""),
+        ReplicaRow(3, "c:1", "follower", 4, True, None, "no answer"),
     ]
 
 
 def test_what_does_not_fit_the_register_is_noted() -> None:
-    registered = [Registered(0, "b:1", 60), Registered(5, "d:1", 9)]
+    registered = [RegisteredBroker(0, "b:1", 60), RegisteredBroker(5, "d:1", 9)]
     found = list(compare(registered, state({1: "a:1", 2: "b:1"}, in_sync={1})))
     assert [one.note for one in found] == [
         "no answer",
@@ -70,7 +70,7 @@ REFUSAL = ClientError("a:1 answered 1: Check signature failed", "Check the secre
 
 
 def test_what_a_broker_refuses_is_no_silence() -> None:
-    registered = [Registered(0, "a:1", None, REFUSAL), Registered(2, "b:1", 60)]
+    registered = [RegisteredBroker(0, "a:1", None, REFUSAL), RegisteredBroker(2, "b:1", 60)]
     found = list(compare(registered, state({1: "a:1", 2: "b:1"}, in_sync={1})))
     assert [one.note for one in found] == ["refused", ""]
     assert [one.note for one in compare(registered, None)] == ["refused", ""]
@@ -78,8 +78,8 @@ def test_what_a_broker_refuses_is_no_silence() -> None:
 
 def test_only_of_a_master_it_is_said_that_it_takes_no_sends() -> None:
     registered = [
-        Registered(0, "a:1", 70, None, "too few"),
-        Registered(2, "b:1", 60, None, "it follows"),
+        RegisteredBroker(0, "a:1", 70, None, "too few"),
+        RegisteredBroker(2, "b:1", 60, None, "it follows"),
     ]
     found = list(compare(registered, state({1: "a:1", 2: "b:1"}, in_sync={1})))
     assert [one.note for one in found] == ["refuses sends: too few", ""]
@@ -255,7 +255,7 @@ def test_a_broker_without_failover_beside_a_group_is_no_fault(
 
 
 def test_a_replica_that_is_silent_says_that_first() -> None:
-    registered = [Registered(0, "a:1", 70), Registered(1, "b:1", None)]
+    registered = [RegisteredBroker(0, "a:1", 70), RegisteredBroker(1, "b:1", None)]
     notes = [one.note for one in compare(registered, None, "register not read")]
     assert notes == ["register not read", "no answer"]
 

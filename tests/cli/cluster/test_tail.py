@@ -5,7 +5,7 @@ import asyncio
 from tests.cli.cluster.conftest import CommandLine
 from tests.client.clusters import FakeCluster, messages
 from tests.fakes.records import record
-from wakelog.cli.cluster.tail import Shown, Wanted, tail
+from wakelog.cli.cluster.tail import ShownMessage, WantedTail, tail
 from wakelog.client.admin import Admin
 from wakelog.client.options import ClientOptions
 from wakelog.protocol.command import RemotingCommand
@@ -48,9 +48,11 @@ def test_a_body_that_cannot_be_read_hides_no_other() -> None:
     [first, last] = messages(1), messages(1, first=2)
     cluster = FakeCluster({("b", "T", 0): [*first, damaged, *last]})
 
-    async def show() -> list[Shown]:
+    async def show() -> list[ShownMessage]:
         admin = Admin(cluster, ClientOptions(("n:1",)))
-        return [x async for x in tail(admin, "T", Wanted(since_ms=0)) if isinstance(x, Shown)]
+        return [
+            x async for x in tail(admin, "T", WantedTail(since_ms=0)) if isinstance(x, ShownMessage)
+        ]
 
     shown = asyncio.run(show())
     assert [line.rpartition("  ")[2][:2] for each in shown for line in each.lines()] == [
@@ -69,8 +71,8 @@ def test_messages_of_all_queues_come_in_order_and_then_the_new_ones() -> None:
     async def follow() -> list[str]:
         admin = Admin(cluster, ClientOptions(("n:1",)))
         found = []
-        async for output in tail(admin, "T", Wanted(since_ms=0, follows=True)):
-            assert isinstance(output, Shown)
+        async for output in tail(admin, "T", WantedTail(since_ms=0, follows=True)):
+            assert isinstance(output, ShownMessage)
             found.append(output.message.body.decode())
             if len(found) == 5:
                 cluster.queues["b", "T", 0].extend(messages(1, first=3))

@@ -3,7 +3,7 @@
 from tests.console.actions.test_topics import preview
 from wakelog.client.sync import Producer
 from wakelog.console.actions.table import ACTIONS
-from wakelog.console.actions.topic_settings import Settings, changes_of, unread
+from wakelog.console.actions.topic_settings import QueueSettings, changes_of, unread
 from wakelog.protocol.bodies import QueueData, TopicOffset
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.testing.embedded_broker import EmbeddedBroker
@@ -13,15 +13,15 @@ RW, READ = 6, 4
 
 def test_changes_are_said_with_both_values_and_how_many_brokers() -> None:
     found = [QueueData("a", 4, 4, RW), QueueData("b", 8, 4, RW)]
-    assert changes_of(found, Settings(8, 8, READ)) == [
+    assert changes_of(found, QueueSettings(8, 8, READ)) == [
         "queues to read are 4, and will be 8 at 1 broker",
         "queues to write are 4, and will be 8 at 2 brokers",
         "clients may read and write now, and will read alone at 2 brokers",
     ]
-    assert changes_of(found[:1], Settings(4, 4, RW)) == [
+    assert changes_of(found[:1], QueueSettings(4, 4, RW)) == [
         "its queues and permission stay at 1 broker"
     ]
-    [closed] = changes_of([QueueData("a", 4, 4, 0)], Settings(4, 4, READ))
+    [closed] = changes_of([QueueData("a", 4, 4, 0)], QueueSettings(4, 4, READ))
     assert closed == "clients may do nothing now, and will read alone at 1 broker"
 
 

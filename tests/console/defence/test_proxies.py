@@ -2,31 +2,31 @@
 
 import pytest
 
-from wakelog.console.defence.proxies import HOPS_MAX, Peer, Proxies
+from wakelog.console.defence.proxies import HOPS_MAX, Proxies, RequestSource
 
 FORGED = [(b"x-forwarded-for", b"1.2.3.4"), (b"x-forwarded-proto", b"https")]
 PROXIES = Proxies(["127.0.0.1", "10.0.0.0/24", "::1"])
 
 
-def of(for_text: str, proto: str = "https", address: str = "127.0.0.1") -> Peer:
+def of(for_text: str, proto: str = "https", address: str = "127.0.0.1") -> RequestSource:
     headers = [(b"x-forwarded-for", for_text.encode()), (b"x-forwarded-proto", proto.encode())]
     return PROXIES.peer(address, "http", headers)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "10.0.0.9", "::1", "::ffff:127.0.0.1"])
 def test_without_trust_headers_mean_nothing(address: str) -> None:
-    assert Proxies().peer(address, "http", FORGED) == Peer(address, "http")
+    assert Proxies().peer(address, "http", FORGED) == RequestSource(address, "http")
     assert not Proxies().are_trusted
 
 
 @pytest.mark.parametrize("address", ["10.0.1.1", "127.0.0.2", "", "testclient", "::2"])
 def test_another_peer_is_not_believed(address: str) -> None:
-    assert PROXIES.peer(address, "http", FORGED) == Peer(address, "http")
+    assert PROXIES.peer(address, "http", FORGED) == RequestSource(address, "http")
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "10.0.0.9", "::1", "::ffff:10.0.0.9"])
 def test_a_trusted_proxy_says_where_from_and_by_which_scheme(address: str) -> None:
-    assert PROXIES.peer(address, "http", FORGED) == Peer("1.2.3.4", "https")
+    assert PROXIES.peer(address, "http", FORGED) == RequestSource("1.2.3.4", "https")
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_a_trusted_proxy_says_where_from_and_by_which_scheme(address: str) -> No
     ],
 )
 def test_the_last_address_that_is_no_proxy_counts(for_text: str, address: str) -> None:
-    assert of(for_text) == Peer(address, "https")
+    assert of(for_text) == RequestSource(address, "https")
 
 
 def test_hops_and_bytes_of_a_header_are_bounded() -> None:

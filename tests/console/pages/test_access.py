@@ -11,7 +11,7 @@ import pytest
 from starlette.routing import Route
 
 from tests.console.site import Browser, Serving, console_of
-from wakelog.console.accounts import Accounts, Role, open_accounts, read_accounts
+from wakelog.console.accounts import Accounts, ConsoleRole, open_accounts, read_accounts
 from wakelog.console.actions.table import ACTIONS
 from wakelog.console.defence.attempts import PLACE_FAILURES_MAX
 from wakelog.console.defence.passwords import hashed
@@ -69,13 +69,13 @@ def test_every_page_and_action_asks_for_its_role(guarded: Serving) -> None:
         logged_in(guarded, "guest"), logged_in(guarded, "ops"), guarded.browser,
     )  # fmt: skip
     for row, path in EVERY:
-        if row.role is Role.NONE:
+        if row.role is ConsoleRole.NONE:
             continue
         answer = stranger.get(path)
         assert (answer.status, answer.headers["location"][:6]) == (303, "/login"), path
         live = stranger.get(f"/live?of={path}")
         assert live.status == 401, path
-        for browser, role in ((reader, Role.READER), (operator, Role.OPERATOR)):
+        for browser, role in ((reader, ConsoleRole.READER), (operator, ConsoleRole.OPERATOR)):
             status = browser.status(path)
             assert (status == 403) == (role < row.role), path
             assert status < 500 and status not in (401, 303), path
@@ -88,9 +88,9 @@ def test_every_form_asks_for_role_token_and_origin(guarded: Serving) -> None:
     )  # fmt: skip
     stranger.get("/login")
     posted = [(row, path) for row, path in EVERY if row.posts]
-    assert {row.role for row, _ in posted} == {Role.NONE, Role.OPERATOR}
+    assert {row.role for row, _ in posted} == {ConsoleRole.NONE, ConsoleRole.OPERATOR}
     for row, path in posted:
-        logging = row.role is Role.NONE
+        logging = row.role is ConsoleRole.NONE
         asked = stranger if logging else operator
         token = asked.token("/login" if logging else "/topics")
         for given in ({}, {"token": ""}, {"token": "0" * 64}):

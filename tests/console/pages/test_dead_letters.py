@@ -6,7 +6,7 @@ import re
 import pytest
 
 from tests.console.site import Browser, Serving
-from wakelog.client.message_search import Limits
+from wakelog.client.message_search import SearchBounds
 from wakelog.client.sync import Consumer, Producer
 from wakelog.console.pages import dead_letters
 from wakelog.testing.embedded_broker import EmbeddedBroker
@@ -68,6 +68,6 @@ def test_the_letters_of_a_page_are_bounded_by_their_bytes(
 ) -> None:
     console.read()
     assert "Not all" not in browser.get(f"/dead-letters/{GROUP}").text
-    monkeypatch.setattr(dead_letters, "LIMITS", Limits(rows=100, body_bytes=20))
+    monkeypatch.setattr(dead_letters, "LIMITS", SearchBounds(rows=100, body_bytes=20))
     page = browser.get(f"/dead-letters/{GROUP}")
     assert page.html.count('type="checkbox"') < COUNT and "Not all: bodies of" in page.text

@@ -12,9 +12,9 @@ from wakelog.client.admin import Admin
 from wakelog.client.received import ReceivedMessage
 from wakelog.client.sync import Producer
 from wakelog.console import reader as reader_module
-from wakelog.console.accounts import Role
+from wakelog.console.accounts import ConsoleRole
 from wakelog.console.actions.table import ACTIONS
-from wakelog.console.cluster_reading import ClusterReading, GroupReading, read_snapshot
+from wakelog.console.cluster_reading import ClusterReading, GroupReading, read_cluster
 from wakelog.console.pages.app import PAGES
 from wakelog.console.pages.site import make_templates
 from wakelog.console.views.messages import CELL_LENGTH_MAX
@@ -147,7 +147,7 @@ def test_names_that_clients_choose_are_text_on_every_page(
     async def read(
         admin: Admin, now_ms: int, before: ClusterReading | None = None
     ) -> ClusterReading:
-        found = await read_snapshot(admin, now_ms, before)
+        found = await read_cluster(admin, now_ms, before)
         config = SubscriptionGroupConfig(name)
         group = found.groups[name] = GroupReading([config])
         group.clients = ConsumerConnection([Connection(name, name)])
@@ -155,7 +155,7 @@ def test_names_that_clients_choose_are_text_on_every_page(
             broker.groups = {**broker.groups, name: config}
         return found
 
-    monkeypatch.setattr(reader_module, "read_snapshot", read)
+    monkeypatch.setattr(reader_module, "read_cluster", read)
     with console_of(console_broker.name_server) as console:
         browser = console.browser
         for path in ("/groups", "/clients", "/search?q=script"):
@@ -191,7 +191,7 @@ def test_static_files_lead_nowhere_else(browser: Browser) -> None:
 
 
 def test_every_page_but_the_login_is_for_those_with_a_role() -> None:
-    assert {row.path for row in PAGES if row.role is Role.NONE} == {"/login", "/logout"}
+    assert {row.path for row in PAGES if row.role is ConsoleRole.NONE} == {"/login", "/logout"}
 
 
 def test_a_large_body_is_a_file_with_a_plain_name(

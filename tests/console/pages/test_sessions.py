@@ -5,7 +5,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tests.console.site import Browser, Serving, console_of
-from wakelog.console.accounts import Account, Accounts, Role
+from wakelog.console.accounts import Accounts, ConsoleRole, Login
 from wakelog.console.pages.sessions import (
     BROWSER_COOKIE,
     COOKIE,
@@ -16,7 +16,7 @@ from wakelog.console.pages.sessions import (
 )
 from wakelog.testing.embedded_broker import EmbeddedBroker
 
-OPS = Account("ops", "secret", Role.OPERATOR)
+OPS = Login("ops", "secret", ConsoleRole.OPERATOR)
 
 
 def request(cookie: str, name: str = COOKIE, port: int | None = None) -> Request:
@@ -62,7 +62,7 @@ def test_a_session_goes_by_its_account_as_it_is_now() -> None:
     accounts = Accounts({"ops": OPS})
     sessions = Sessions(accounts, lambda: 0)
     cookie = request(sessions.begin(OPS))
-    for role in (Role.READER, Role.OPERATOR):
+    for role in (ConsoleRole.READER, ConsoleRole.OPERATOR):
         now = OPS._replace(role=role)
         accounts._accounts = {"ops": now}
         assert sessions.account_of(cookie) == now
@@ -76,7 +76,7 @@ def test_a_session_goes_by_its_account_as_it_is_now() -> None:
 
 
 def test_the_sessions_of_one_account_end_no_other_s() -> None:
-    guest = Account("guest", "secret", Role.READER)
+    guest = Login("guest", "secret", ConsoleRole.READER)
     sessions = Sessions(Accounts({"ops": OPS, "guest": guest}), lambda: 0)
     of_operator, of_guest = sessions.begin(OPS), sessions.begin(guest)
     for _ in range(SESSIONS_MAX):

@@ -132,7 +132,7 @@ def test_no_list_is_said_to_be_empty_while_a_broker_has_not_answered(
     async def read(_: Admin, now_ms: int, before: ClusterReading) -> ClusterReading:
         return ClusterReading(now_ms, brokers=[broker])
 
-    monkeypatch.setattr("wakelog.console.reader.read_snapshot", read)
+    monkeypatch.setattr("wakelog.console.reader.read_cluster", read)
     with console_of(console_broker.name_server) as console:
         pages = {
             path: console.browser.get(path).text for path in ("/topics", "/groups", "/dead-letters")

@@ -8,7 +8,7 @@ from wakelog.client.received import ReceivedMessage
 from wakelog.console.cluster_reading import BrokerReading, ClusterReading
 from wakelog.console.history import History
 from wakelog.console.views import delayed
-from wakelog.console.waiting import DueMessage, LevelReading, Waiting
+from wakelog.console.waiting import Backlog, DelayedMessage, LevelReading
 from wakelog.protocol.record import decode_record
 
 NOW_MS = STORE_MS
@@ -21,7 +21,7 @@ def history_of(*levels: LevelReading, is_own: bool = True, since_ms: int = NOW_M
     values = {"wakelogVersion": "1"} if is_own else {}
     history = History()
     for taken_ms in (since_ms, NOW_MS):
-        broker = BrokerReading("c", "a", 0, "a:1", values, messages=Waiting(levels))
+        broker = BrokerReading("c", "a", 0, "a:1", values, messages=Backlog(levels))
         history.add(ClusterReading(taken_ms, brokers=[broker]))
     return history
 
@@ -97,18 +97,18 @@ def test_levels_are_sorted_and_filtered() -> None:
 
 def test_a_broker_that_refuses_is_named() -> None:
     failure = ClientError("a refuses", "Ask as another", code=1)
-    broker = BrokerReading("c", "a", 0, "a:1", messages=Waiting(failure=failure))
+    broker = BrokerReading("c", "a", 0, "a:1", messages=Backlog(failure=failure))
     snapshot = ClusterReading(NOW_MS, brokers=[broker, BrokerReading("c", "a", 1, "a:2")])
     assert delayed.unread(snapshot) == [delayed.Unread("a", "a refuses", "Ask as another")]
 
 
-def message(topic: str, stored_ms: int, level: LevelReading) -> DueMessage:
+def message(topic: str, stored_ms: int, level: LevelReading) -> DelayedMessage:
     data = record(
         stored_ms % 1_000_000,
         properties(REAL_TOPIC=topic, KEYS="k1 k2"),
         store_timestamp_ms=stored_ms,
     )
-    return DueMessage("a", level, ReceivedMessage(decode_record(data), broker="a"), stored_ms)
+    return DelayedMessage("a", level, ReceivedMessage(decode_record(data), broker="a"), stored_ms)
 
 
 def test_the_next_messages_come_by_the_time_that_they_are_due() -> None:

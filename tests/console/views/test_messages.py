@@ -47,8 +47,11 @@ def test_what_is_no_time_says_how_to_write_one(text: str) -> None:
 
 
 def test_a_place_needs_a_broker_and_numbers() -> None:
-    assert views.place_of(views.Asked(broker="b", queue="1", offset="2")) == (1, 2)
-    for asked in (views.Asked(queue="1", offset="2"), views.Asked(broker="b", queue="-1")):
+    assert views.place_of(views.MessageQuery(broker="b", queue="1", offset="2")) == (1, 2)
+    for asked in (
+        views.MessageQuery(queue="1", offset="2"),
+        views.MessageQuery(broker="b", queue="-1"),
+    ):
         with pytest.raises(InvalidArgument):
             views.place_of(asked)
 

@@ -2,7 +2,7 @@
 
 from wakelog.console.cluster_accounts import BrokerAccounts
 from wakelog.console.cluster_reading import BrokerReading, ClusterReading, GroupReading
-from wakelog.console.views.search import FOUND_MAX, Found, exact, search
+from wakelog.console.views.search import FOUND_MAX, Hit, exact, search
 from wakelog.protocol.bodies import Connection, ConsumerConnection, PlainAccessConfig, TopicConfig
 
 BROKER = BrokerReading("c", "orders-broker", 0, "10.0.0.1:10911")
@@ -14,7 +14,7 @@ CLUSTER = ClusterReading(1, brokers=[BROKER], groups={"billing": GroupReading(cl
 def test_names_are_found_in_any_case_and_the_same_one_first() -> None:
     found = search(" ORDERS ", CLUSTER)
     assert [each.name for each in found] == ["orders", "Orders-old", "orders-broker"]
-    assert exact("orders", found) == Found("topic", "orders", ("topics", "orders"))
+    assert exact("orders", found) == Hit("topic", "orders", ("topics", "orders"))
     assert exact("order", found) is None
 
 
@@ -31,7 +31,7 @@ def test_an_account_is_found_and_its_list_is_filtered() -> None:
     account = PlainAccessConfig(access_key="billing-app")
     at_brokers = [BrokerAccounts("a", n, "a:1", True, accounts=[account]) for n in (0, 1)]
     [found] = search("billing-", CLUSTER, at_brokers)
-    assert found == Found("account", "billing-app", ("access",), filter="billing-app")
+    assert found == Hit("account", "billing-app", ("access",), filter="billing-app")
 
 
 def test_nothing_is_found_for_nothing() -> None:

@@ -4,7 +4,7 @@ from wakelog.broker.health_values import ActorHealth, actor_values
 from wakelog.broker.trouble import NOTICE_PREFIX, Trouble, runtime_values
 from wakelog.console.cluster_reading import BrokerReading
 from wakelog.console.views import services
-from wakelog.console.views.services import ServiceRow
+from wakelog.console.views.services import ServiceState
 
 ACTORS = {
     "flush": ActorHealth(is_attached=True, attached_count=3),
@@ -21,7 +21,7 @@ def test_what_does_not_work_comes_first_with_its_remedy() -> None:
         **runtime_values({"offsets.json": Trouble("read from .bak", "See T.")}, NOTICE_PREFIX),
     }
     found = services.service_rows(BrokerReading("c", "a", 0, "a:1", values))
-    assert found[0] == ServiceRow(
+    assert found[0] == ServiceState(
         "reput", "does not work", 0, "reput does not work: the disk is full. Free some space."
     )
     assert [(x.name, x.state, x.restarts) for x in found[1:]] == [

@@ -3,7 +3,7 @@
 from wakelog.client.errors import ClientError
 from wakelog.console.cluster_reading import BrokerReading, ClusterReading
 from wakelog.console.views import transactions
-from wakelog.console.waiting import HalfReading, OpenHalf, OpenHalves, Waiting
+from wakelog.console.waiting import Backlog, HalfReading, OpenHalf, OpenHalves
 
 NOW_MS = 1_000_000
 
@@ -18,7 +18,7 @@ def part(*halves: OpenHalf, total: int = 9, ops_total: int = 4) -> OpenHalves:
 
 
 def snapshot(halves: HalfReading | None, **settings: str) -> ClusterReading:
-    broker = BrokerReading("c", "a", 0, "a:1", settings=settings, messages=Waiting((), halves))
+    broker = BrokerReading("c", "a", 0, "a:1", settings=settings, messages=Backlog((), halves))
     return ClusterReading(NOW_MS, brokers=[broker, BrokerReading("c", "a", 1, "a:2")])
 
 
@@ -40,8 +40,8 @@ def test_a_broker_that_never_had_any_has_no_row() -> None:
 def test_groups_come_with_what_they_left_open_the_oldest_first() -> None:
     rows = transactions.group_rows([part(half(1), half(5, "late", checks=3), half(2, checks=1))])
     assert rows == [
-        transactions.GroupRow("late", ("orders",), 1, NOW_MS - 5_000, 3),
-        transactions.GroupRow("payments", ("orders",), 2, NOW_MS - 2_000, 1),
+        transactions.OpenGroupRow("late", ("orders",), 1, NOW_MS - 5_000, 3),
+        transactions.OpenGroupRow("payments", ("orders",), 2, NOW_MS - 2_000, 1),
     ]
 
 

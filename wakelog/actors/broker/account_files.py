@@ -44,7 +44,7 @@ Seen: TypeAlias = tuple[tuple[str, int, int, int, int], ...]
 RunInThread: TypeAlias = Callable[[Callable[[], AccessTable | None]], Awaitable[AccessTable | None]]
 
 
-class Found(NamedTuple):
+class FoundAccounts(NamedTuple):
     """What the files were at the last check."""
 
     seen: Seen
@@ -119,7 +119,7 @@ class AccountFiles:
             _replace(path, new)
             return table
 
-    def _note(self, found: Found) -> None:
+    def _note(self, found: FoundAccounts) -> None:
         self._last = found.seen
         self._failure = ""
         for warning in found.table.warnings:
@@ -149,8 +149,8 @@ class AccountFiles:
                     yield path
         yield self.main
 
-    def _read(self, seen: Seen) -> Found:
-        return Found(seen, AccessTable({path: read_text(path) for path, *_ in seen}))
+    def _read(self, seen: Seen) -> FoundAccounts:
+        return FoundAccounts(seen, AccessTable({path: read_text(path) for path, *_ in seen}))
 
 
 def next_pause_seconds(took_seconds: float) -> float:

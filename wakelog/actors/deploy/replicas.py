@@ -37,7 +37,7 @@ REGISTER_NAME: Final = "wakelog.register"
 """The folder of the register of replicas that were given none, in the folder of their stores."""
 
 
-class Replica(NamedTuple):
+class PlannedReplica(NamedTuple):
     """One broker.
 
     deployed_name: "" if it is alone in its group; settings: beside the others'.
@@ -118,7 +118,7 @@ def replicas_of(
     has_register: bool,
     host: str,
     first_port: int,
-) -> Iterator[Replica]:
+) -> Iterator[PlannedReplica]:
     """Yield the replicas of one broker, the first one or the master first.
 
     given: the settings of all.
@@ -129,20 +129,20 @@ def replicas_of(
         if not given.get(MIN_IN_SYNC):
             elected[MIN_IN_SYNC] = str(_min_in_sync(count))
         if count == 1:
-            yield Replica("", elected, int(given[BROKER_ID]))
+            yield PlannedReplica("", elected, int(given[BROKER_ID]))
             return
         for number in range(1, count + 1):
-            yield Replica(f"{broker_name}-{number}", elected, number)
+            yield PlannedReplica(f"{broker_name}-{number}", elected, number)
         return
     if count == 1:
-        yield Replica("", {})
+        yield PlannedReplica("", {})
         return
     name, role = f"{broker_name}-1", given.get(ROLE) or BrokerRole.SYNC_MASTER.value
-    yield Replica(name, {ROLE: role, "replicationEnable": "true"})
+    yield PlannedReplica(name, {ROLE: role, "replicationEnable": "true"})
     address = f"{host}:{first_port + PORTS_ABOVE}"
     for number in range(1, count):
         slave = {ROLE: BrokerRole.SLAVE.value, BROKER_ID: str(MASTER_ID + number)}
-        yield Replica(f"{broker_name}-{number + 1}", {**slave, "haMasterAddress": address})
+        yield PlannedReplica(f"{broker_name}-{number + 1}", {**slave, "haMasterAddress": address})
 
 
 def _min_in_sync(count: int) -> int:

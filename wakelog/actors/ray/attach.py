@@ -21,7 +21,7 @@ from wakelog.actors.ray.private_ray import join as join_ray
 from wakelog.client.errors import ClientError
 from wakelog.client.plain import check_flags, not_accepted, plain_text
 from wakelog.network.call_link import CallLink
-from wakelog.network.call_transport import Answer
+from wakelog.network.call_transport import CallAnswer
 from wakelog.network.local_socket import connect_locally
 
 NAME_SERVER: Final = "NameServer"
@@ -160,9 +160,9 @@ class ActorPeer:
         channel: str | None = await _answer(self._handle.open_channel.remote())
         return channel
 
-    async def exchange(self, channel: str, number: int, data: bytes) -> Answer:
+    async def exchange(self, channel: str, number: int, data: bytes) -> CallAnswer:
         """See CallPeer. Ray puts what is over 100 KiB into its object store, by reference."""
-        return Answer(*await _answer(self._handle.exchange.remote(channel, number, data)))
+        return CallAnswer(*await _answer(self._handle.exchange.remote(channel, number, data)))
 
     async def close_channel(self, channel: str, number: int, data: bytes) -> None:
         """See CallPeer."""

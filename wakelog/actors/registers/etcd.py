@@ -14,7 +14,7 @@ Source: etcd's api/etcdserverpb/rpc.proto; the gateway's paths are in its docume
 import base64
 from typing import Any, Final
 
-from wakelog.actors.registers.json_calls import Answer, Endpoints, trusting
+from wakelog.actors.registers.json_calls import Endpoints, HttpAnswer, trusting
 from wakelog.actors.registers.register import (
     NO_VERSION,
     NOTHING,
@@ -113,7 +113,7 @@ class Etcd:
             raise _no_etcd(answer) from error
         return held, revision
 
-    def _revision(self, answer: Answer) -> str:
+    def _revision(self, answer: HttpAnswer) -> str:
         """Return the revision in an answer's header. Raises: RegisterRefused, Unreachable."""
         if answer.status in REFUSALS:
             cause = f"etcd at {answer.member} refuses the call: {answer.remark}"
@@ -136,7 +136,7 @@ def _encode(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-def _no_etcd(answer: Answer) -> RegisterRefused:
+def _no_etcd(answer: HttpAnswer) -> RegisterRefused:
     return RegisterRefused(
         f"{answer.member} does not answer as etcd does", "Name the addresses for clients."
     )

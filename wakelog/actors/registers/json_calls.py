@@ -36,7 +36,7 @@ REMARK_CHARACTERS_MAX: Final = 300
 _HOST = re.compile(r"[A-Za-z0-9_.-]{1,253}")
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """An answer's status and its JSON object."""
 
     status: int
@@ -63,7 +63,7 @@ class Endpoints:
         self._addresses = list(addresses)
         self._tls = tls
 
-    def ask(self, method: str, path: str, body: object = None, **headers: str) -> Answer:
+    def ask(self, method: str, path: str, body: object = None, **headers: str) -> HttpAnswer:
         """Call for an answer that is no failure of the member's own; nothing changes there.
 
         Raises: RegisterUnreachable.
@@ -81,7 +81,7 @@ class Endpoints:
             self._ask_last(address)
         raise _none_answers(failures)
 
-    def change(self, method: str, path: str, body: object, **headers: str) -> Answer:
+    def change(self, method: str, path: str, body: object, **headers: str) -> HttpAnswer:
         """Call once for a change, and return any answer.
 
         Raises: RegisterUnreachable if nothing was sent, AnswerLost.
@@ -127,7 +127,7 @@ class Endpoints:
         self._addresses.remove(address)
         self._addresses.append(address)
 
-    def _call(self, address: str, method: str, path: str, body: object, headers: Any) -> Answer:
+    def _call(self, address: str, method: str, path: str, body: object, headers: Any) -> HttpAnswer:
         with closing(self._connect(address)) as connection:
             _send(connection, method, path, body, headers)
             return _read_answer(connection, address)
@@ -229,17 +229,17 @@ def _send(
     connection.request(method, path, text, {"Accept": "application/json", **kind, **headers})
 
 
-def _read_answer(connection: http.client.HTTPConnection, address: str) -> Answer:
+def _read_answer(connection: http.client.HTTPConnection, address: str) -> HttpAnswer:
     response = connection.getresponse()
     text = response.read(ANSWER_BYTES_MAX + 1)
     if len(text) > ANSWER_BYTES_MAX:
         raise _BadAnswer(f"an answer of more than {ANSWER_BYTES_MAX} bytes")
     if response.status >= 400:
         try:
-            return Answer(response.status, _object(text), address)
+            return HttpAnswer(response.status, _object(text), address)
         except _BadAnswer:  # a proxy's page
-            return Answer(response.status, {"message": text.decode(errors="replace")}, address)
-    return Answer(response.status, _object(text), address)
+            return HttpAnswer(response.status, {"message": text.decode(errors="replace")}, address)
+    return HttpAnswer(response.status, _object(text), address)
 
 
 def _object(text: bytes) -> dict[str, Any]:

@@ -19,7 +19,7 @@ import re
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
-from wakelog.actors.registers.json_calls import Answer, Endpoints, trusting
+from wakelog.actors.registers.json_calls import Endpoints, HttpAnswer, trusting
 from wakelog.actors.registers.register import (
     NO_VERSION,
     NOTHING,
@@ -145,7 +145,7 @@ class KubernetesLease:
         spec = seen.get("spec") or {"holderIdentity": self._name}
         return {"apiVersion": API, "kind": "Lease", "metadata": metadata, "spec": spec}
 
-    def _held(self, key: str, answer: Answer) -> Held:
+    def _held(self, key: str, answer: HttpAnswer) -> Held:
         try:
             metadata = answer.body["metadata"]
             annotations = metadata.get("annotations") or {}
@@ -171,7 +171,7 @@ class KubernetesLease:
             cause = f"the token of the service account: {error}"
             raise RegisterRefused(cause, "Mount the account, or name token=FILE.") from error
 
-    def _check(self, answer: Answer) -> None:
+    def _check(self, answer: HttpAnswer) -> None:
         """Raises: RegisterRefused for an answer that trying again does not change."""
         if answer.status in _CREATED:
             return

@@ -119,10 +119,10 @@ def tail(
     wakelog tail orders --since 10m --filter 'paid || refunded'
     wakelog tail orders --since beginning --sql "amount > 5" -o json
     """
-    from wakelog.cli.cluster.tail import Wanted
+    from wakelog.cli.cluster.tail import WantedTail
     from wakelog.cli.cluster.tail import tail as show_tail
 
-    wanted = Wanted(filter, sql, since_ms, lines, follow)
+    wanted = WantedTail(filter, sql, since_ms, lines, follow)
     wire.run(lambda admin: show_tail(admin, topic, wanted))
 
 

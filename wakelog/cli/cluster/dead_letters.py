@@ -13,7 +13,7 @@ from typing import Final
 from wakelog.actors.errors import NotPossible
 from wakelog.cli.cluster.groups import refuse_unknown
 from wakelog.cli.cluster.output import Columns, Moment
-from wakelog.cli.cluster.tail import Shown, Wanted, tail
+from wakelog.cli.cluster.tail import ShownMessage, WantedTail, tail
 from wakelog.cli.output import Output, Text
 from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError
@@ -46,7 +46,7 @@ async def list_groups(admin: Admin) -> AsyncIterator[Output]:
 async def show(admin: Admin, group: str, since_ms: int | None, lines: int) -> AsyncIterator[Output]:
     """Yield the last dead letters of a group, or those from a time on. Raises: ClientError."""
     if await has_letters(admin, group):
-        wanted = Wanted(since_ms=since_ms, lines=lines)
+        wanted = WantedTail(since_ms=since_ms, lines=lines)
         async for output in tail(admin, DLQ_PREFIX + group, wanted):
             yield output
     else:
@@ -72,7 +72,7 @@ async def resend(
         raise NotPossible("it is not said which dead letters", "Give --id ID, or --all.")
     rows = []
     async for output in show(admin, group, 0, 0):
-        if not isinstance(output, Shown):
+        if not isinstance(output, ShownMessage):
             break
         message = output.message
         if sends_all or ids & {message.message_id, message.offset_message_id}:

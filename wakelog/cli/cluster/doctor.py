@@ -26,7 +26,7 @@ from wakelog.client.admin import Admin
 from wakelog.client.clocks import wall_ms
 from wakelog.client.errors import ClientError
 from wakelog.client.route import MASTER_ID
-from wakelog.console.cluster_reading import ClusterReading, GroupReading, read_snapshot
+from wakelog.console.cluster_reading import ClusterReading, GroupReading, read_cluster
 from wakelog.console.findings import (
     MOVES_MS,
     SERVER_RULE_CHECKS,
@@ -57,30 +57,30 @@ async def doctor(admin: Admin, topic: str | None, group: str | None) -> AsyncIte
 
 async def _findings(admin: Admin, topic: str | None, group: str | None) -> AsyncIterator[Finding]:
     history = History()
-    history.add(await read_snapshot(admin, wall_ms(), with_groups=group is not None))
-    snapshot = history.latest
-    for each in answers(snapshot):
+    history.add(await read_cluster(admin, wall_ms(), with_groups=group is not None))
+    cluster = history.latest
+    for each in answers(cluster):
         yield each
     for each in bounded(wrong(history, (*SERVER_RULE_CHECKS, waiting_findings))):
         yield each
-    if snapshot.failure is not None:
+    if cluster.failure is not None:
         return
     if topic is not None:
         async for each in _topic(admin, topic):
             yield each
     if group is not None:
-        async for each in _group(admin, group, topic, snapshot):
+        async for each in _group(admin, group, topic, cluster):
             yield each
 
 
-def answers(snapshot: ClusterReading) -> Iterator[Finding]:
+def answers(cluster: ClusterReading) -> Iterator[Finding]:
     """Yield the servers that answer."""
-    for server in snapshot.name_servers:
+    for server in cluster.name_servers:
         if server.failure is None:
             names = ", ".join(sorted(server.info.broker_addr_table)) or "no broker"
             found = f"answers in {server.took_ms:.0f} ms, knows {names}"
             yield Finding(OK, f"name server {server.address}", found)
-    for broker in snapshot.brokers:
+    for broker in cluster.brokers:
         if broker.failure is None:
             version = version_text(broker.values) or "unknown"
             yield Finding(OK, broker_text(broker), f"answers, version {version}")
@@ -132,22 +132,22 @@ def route_findings(about: str, route: TopicRouteData) -> Iterator[Finding]:
 
 
 async def _group(
-    admin: Admin, group: str, topic: str | None, snapshot: ClusterReading
+    admin: Admin, group: str, topic: str | None, cluster: ClusterReading
 ) -> AsyncIterator[Finding]:
-    """Yield what is wrong with a group, and what is fine. snapshot: with groups."""
+    """Yield what is wrong with a group, and what is fine. reading: with groups."""
     about, history = f"group {group}", History()
     try:
-        reading = await _reading(admin, group, topic, snapshot)
+        reading = await _reading(admin, group, topic, cluster)
         if not is_known(reading):
             found = "is not there: no broker knows it, and it has no client and no offset"
             yield Finding(PROBLEM, about, found, CHECK_GROUP)
             return
         async for each in _ask_members(admin, group, reading):
             yield each
-        history.add(snapshot)
+        history.add(cluster)
         if reading.progress.total_diff() > 0 and reading.members:
             await asyncio.sleep(MOVES_SECONDS)
-            later = await read_snapshot(admin, wall_ms())
+            later = await read_cluster(admin, wall_ms())
             reading_then = await _reading(admin, group, topic, later)
             reading_then.members = reading.members | reading_then.members
             history.add(later)
@@ -159,13 +159,13 @@ async def _group(
 
 
 async def _reading(
-    admin: Admin, group: str, topic: str | None, snapshot: ClusterReading
+    admin: Admin, group: str, topic: str | None, cluster: ClusterReading
 ) -> GroupReading:
     """Return a group, with its progress in a topic also if it has not committed there.
 
     Raises: ClientError.
     """
-    reading = snapshot.groups.setdefault(group, GroupReading())
+    reading = cluster.groups.setdefault(group, GroupReading())
     if not reading.configs:
         reading.clients = await clients_of(admin, group)
     reading.progress = await progress(admin, group)

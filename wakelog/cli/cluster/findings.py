@@ -11,7 +11,7 @@ from wakelog.cli.failures import with_options
 from wakelog.cli.output import Output
 from wakelog.client.admin import Admin
 from wakelog.client.clocks import wall_ms
-from wakelog.console.cluster_reading import read_snapshot
+from wakelog.console.cluster_reading import read_cluster
 from wakelog.console.findings import find
 from wakelog.console.history import History
 from wakelog.console.rules import PROBLEM, Finding
@@ -28,10 +28,10 @@ async def findings(admin: Admin, seconds: float) -> AsyncIterator[Output]:
 
 async def _findings(admin: Admin, seconds: float) -> AsyncIterator[Finding]:
     history = History()
-    history.add(await read_snapshot(admin, wall_ms()))
+    history.add(await read_cluster(admin, wall_ms()))
     if seconds and history.latest.failure is None:
         await asyncio.sleep(seconds)
-        history.add(await read_snapshot(admin, wall_ms(), history.latest))
+        history.add(await read_cluster(admin, wall_ms(), history.latest))
     for finding in find(history):
         yield finding
 

@@ -82,7 +82,7 @@ NOT_READ: Final = "register not read"
 MASTER: Final = "master"
 
 
-class Replica(NamedTuple):
+class ReplicaRow(NamedTuple):
     """One replica of a group. number: its id; epoch: None without a register.
 
     log_end: None if it does not answer.
@@ -97,7 +97,7 @@ class Replica(NamedTuple):
     note: str
 
 
-class Registered(NamedTuple):
+class RegisteredBroker(NamedTuple):
     """A broker that a name server has.
 
     log_end: None if it does not say. refusal: of what was asked, if it answers.
@@ -130,13 +130,13 @@ class Reading(NamedTuple):
     error: RegisterError | DeploymentFailed | None = None
 
 
-class Group(NamedTuple):
+class ReplicaGroup(NamedTuple):
     """One broker group as the register and its replicas say it is."""
 
     cluster: str
     name: str
     reading: Reading
-    replicas: list[Replica]
+    replicas: list[ReplicaRow]
     refusals: list[ClientError]
 
     @property
@@ -154,7 +154,7 @@ class Group(NamedTuple):
             if end is not None and one.log_end is not None and one.log_end > end and one.role
         }
 
-    def noting(self, ahead: Mapping[str, int]) -> "Group":
+    def noting(self, ahead: Mapping[str, int]) -> "ReplicaGroup":
         """Return it with a note of each copy that had more before than its master has now."""
         end, replicas = self.master_end, []
         for one in self.replicas:
@@ -163,7 +163,7 @@ class Group(NamedTuple):
             replicas.append(one._replace(note=one.note or note))
         return self._replace(replicas=replicas)
 
-    def behind(self, one: Replica) -> int | None:
+    def behind(self, one: ReplicaRow) -> int | None:
         """Return how many bytes of its master a replica lacks, None if that is not known."""
         end = self.master_end
         return None if one.log_end is None or end is None else max(0, end - one.log_end)
@@ -218,7 +218,7 @@ async def status(admin: Admin, address: str, behind_max: int | None) -> AsyncIte
         raise DeploymentFailed("; ".join(problems), " ".join(dict.fromkeys(remedies)))
 
 
-async def _stable_groups(admin: Admin, address: str) -> list[Group]:
+async def _stable_groups(admin: Admin, address: str) -> list[ReplicaGroup]:
     """Ask once more what may pass by itself. Raises: ClientError; RegisterRefused."""
     groups = await _read_groups(admin, address)
     notes = [one.note for group in groups for one in group.replicas]
@@ -234,16 +234,16 @@ async def _stable_groups(admin: Admin, address: str) -> list[Group]:
     return [group.noting(ahead) for group in await _read_groups(admin, address)]
 
 
-async def _read_groups(admin: Admin, address: str) -> list[Group]:
+async def _read_groups(admin: Admin, address: str) -> list[ReplicaGroup]:
     """Ask every broker and the register. Raises: ClientError; RegisterRefused for an address."""
-    groups: dict[tuple[str, str], list[Registered]] = {}
+    groups: dict[tuple[str, str], list[RegisteredBroker]] = {}
     known = set()  # groups whose replicas had it in a register
     for cluster, name, broker_id, broker, values, refusal in await every_broker(admin):
         if values.get(LOG_ID_VALUE):
             known.add((cluster, name))
         end = int(values["commitLogMaxOffset"]) if "commitLogMaxOffset" in values else None
         sends = values.get(REFUSES_SENDS_VALUE, "")
-        found = Registered(broker_id, broker, end, refusal, sends)
+        found = RegisteredBroker(broker_id, broker, end, refusal, sends)
         groups.setdefault((cluster, name), []).append(found)
     ordered = sorted(groups.items())
     readings = await asyncio.gather(
@@ -253,7 +253,7 @@ async def _read_groups(admin: Admin, address: str) -> list[Group]:
         )
     )
     return [
-        Group(
+        ReplicaGroup(
             *names,
             reading,
             list(compare(registered, reading.state, reading.note)),
@@ -264,8 +264,8 @@ async def _read_groups(admin: Admin, address: str) -> list[Group]:
 
 
 def compare(
-    registered: Sequence[Registered], state: GroupState | None, note: str = ""
-) -> Iterator[Replica]:
+    registered: Sequence[RegisteredBroker], state: GroupState | None, note: str = ""
+) -> Iterator[ReplicaRow]:
     """Yield the replicas that a name server or the register knows.
 
     state: None for a group without a register, where id 0 is master.
@@ -275,7 +275,7 @@ def compare(
         for one in registered:
             role = MASTER if one.broker_id == MASTER_ID else "slave"
             own_note = one.note(is_master=role == MASTER) or note
-            yield Replica(one.broker_id, one.address, role, None, None, one.log_end, own_note)
+            yield ReplicaRow(one.broker_id, one.address, role, None, None, one.log_end, own_note)
         return
     by_address = {one.address: one for one in registered}
     for number, place in sorted(state.replicas.items()):
@@ -284,7 +284,7 @@ def compare(
         note = NO_ANSWER if found is None else found.note(is_master=is_master)
         if found is not None and not note and found.broker_id == MASTER_ID and not is_master:
             note = f"registered as master, and the register names {state.master or 'none'}"
-        yield Replica(
+        yield ReplicaRow(
             number,
             place.address,
             MASTER if is_master else "follower",
@@ -294,7 +294,7 @@ def compare(
             note,
         )
     for one in by_address.values():
-        yield Replica(one.broker_id, one.address, "", None, False, one.log_end, NOT_IN_REGISTER)
+        yield ReplicaRow(one.broker_id, one.address, "", None, False, one.log_end, NOT_IN_REGISTER)
 
 
 async def failover(

@@ -20,7 +20,7 @@ from wakelog.compiled.library import COMPILED, PLAIN
 from wakelog.console.cluster_reading import (
     BrokerReading,
     ClusterReading,
-    read_snapshot,
+    read_cluster,
     runtime_number,
 )
 from wakelog.console.findings import SERVER_RULE_CHECKS, bounded, wrong
@@ -71,7 +71,7 @@ async def top(admin: Admin, interval_seconds: float, *, clears: bool) -> AsyncIt
 
 
 async def _read(admin: Admin) -> ClusterReading:
-    return await read_snapshot(admin, wall_ms(), with_groups=False)
+    return await read_cluster(admin, wall_ms(), with_groups=False)
 
 
 async def _findings(found: ClusterReading) -> AsyncIterator[Finding]:

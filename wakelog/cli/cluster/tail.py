@@ -28,7 +28,7 @@ WAITING_MAX: Final = 1_024
 """New messages that wait to be put out."""
 
 
-class Wanted(NamedTuple):
+class WantedTail(NamedTuple):
     """Which messages are shown.
 
     tags: joined by `||`, `*` for all. sql: an SQL92 expression, "" for none.
@@ -42,7 +42,7 @@ class Wanted(NamedTuple):
     follows: bool = False
 
 
-class Shown(NamedTuple):
+class ShownMessage(NamedTuple):
     """A message as it is put out."""
 
     message: ReceivedMessage
@@ -78,7 +78,7 @@ def make_filter(tags: str, sql: str) -> Accepts:
         raise NotPossible(f"--{error.part} {error.cause}", error.remedy) from None
 
 
-async def tail(admin: Admin, topic: str, wanted: Wanted) -> AsyncIterator[Output]:
+async def tail(admin: Admin, topic: str, wanted: WantedTail) -> AsyncIterator[Output]:
     """Yield messages that are there, then with `follows` those that come. Raises: ClientError."""
     accepts = make_filter(wanted.tags, wanted.sql)
     await admin.route(topic)  # refuses an unknown topic
@@ -91,16 +91,16 @@ async def tail(admin: Admin, topic: str, wanted: Wanted) -> AsyncIterator[Output
     if wanted.since_ms is None:
         last = deque([each async for each in found], wanted.lines)
         for message in last:
-            yield Shown(message)
+            yield ShownMessage(message)
     else:
         async for message in found:
-            yield Shown(message)
+            yield ShownMessage(message)
     if wanted.follows:
         async for message in _follow(pullers):
-            yield Shown(message)
+            yield ShownMessage(message)
 
 
-async def _begin(admin: Admin, queue: QueueAt, wanted: Wanted, accepts: Accepts) -> QueuePuller:
+async def _begin(admin: Admin, queue: QueueAt, wanted: WantedTail, accepts: Accepts) -> QueuePuller:
     calls = admin.calls
     first, end = within = await calls.range_of(queue)
     if wanted.since_ms is None:

@@ -106,7 +106,7 @@ def words_of(template: str) -> Callable[[Values], Words]:
 Preview = Callable[[Admin, Values], Awaitable[list[str]]]
 
 
-class Shown(NamedTuple):
+class PreviewCommand(NamedTuple):
     """A command that shows what an action would do, and what its rows come to, in sentences."""
 
     words: Callable[[Values], Words]
@@ -130,7 +130,7 @@ class Action(NamedTuple):
     words: Callable[[Values], Words]
     page: str
     preview: Preview | None = None
-    shown: Shown | None = None
+    shown: PreviewCommand | None = None
     typed: str = ""
     does: str = ""
     posts_fields: bool = False

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from wakelog.client.admin import Admin
-from wakelog.console.actions.action import Action, Field, Shown, Values, words_of
+from wakelog.console.actions.action import Action, Field, PreviewCommand, Values, words_of
 from wakelog.console.actions.topics import BROKER, CLUSTER, TOPIC
 from wakelog.console.quantities import counted
 from wakelog.console.views.groups import settings_of
@@ -93,7 +93,7 @@ async def _before_update(admin: Admin, values: Values) -> list[str]:
     return changes_of(found, _wanted(values))
 
 
-def _pausing(name: str) -> Shown:
+def _pausing(name: str) -> PreviewCommand:
     def sums(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         """Say what a pause or its end comes to. rows: a broker each, and the whole at the end."""
         brokers = [row for row in rows if "mayConsume" in row]
@@ -106,7 +106,7 @@ def _pausing(name: str) -> Shown:
             "what comes until then waits, as far as the brokers keep it",
         ][: 3 if name == "pause" else 2]
 
-    return Shown(words_of(f"{name} {{group}}"), sums)
+    return PreviewCommand(words_of(f"{name} {{group}}"), sums)
 
 
 ACTIONS: Final = (

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from wakelog.client.admin import Admin, addresses_by_broker
 from wakelog.client.errors import ClientError
-from wakelog.console.actions.action import Action, Field, Shown, Values, Words, words_of
+from wakelog.console.actions.action import Action, Field, PreviewCommand, Values, Words, words_of
 from wakelog.console.quantities import counted
 from wakelog.protocol.bodies import ConsumeStats
 from wakelog.protocol.codes import ResponseCode
@@ -146,7 +146,7 @@ ACTIONS: Final = (
         (GROUP, TOPIC, TO),
         words_of("reset {group} {topic} --to {to} --yes"),
         "/groups/{group}",
-        shown=Shown(words_of("reset {group} {topic} --to {to}"), _sum_reset),
+        shown=PreviewCommand(words_of("reset {group} {topic} --to {to}"), _sum_reset),
     ),
     Action(
         "skip-messages",

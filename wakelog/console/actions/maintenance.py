@@ -10,7 +10,7 @@ from wakelog.broker.replication.known_group import known_group
 from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError
 from wakelog.client.route import MASTER_ID
-from wakelog.console.actions.action import Action, Field, Shown, Values, words_of
+from wakelog.console.actions.action import Action, Field, PreviewCommand, Values, words_of
 from wakelog.console.quantities import bytes_text, counted
 from wakelog.protocol.bodies import TopicConfigSerializeWrapper, TopicList
 from wakelog.protocol.codes import RequestCode as Code
@@ -174,7 +174,7 @@ ACTIONS: Final[tuple[Action, ...]] = (
         words_of(SWITCH + " --yes"),
         "/brokers/{broker}",
         _before_switch,
-        shown=Shown(words_of(SWITCH), _sum_switch),
+        shown=PreviewCommand(words_of(SWITCH), _sum_switch),
         typed="broker",
         does="Another replica that has every acknowledged message becomes the master.",
     ),

@@ -20,7 +20,7 @@ MAY: Final = {
 }
 
 
-class Settings(NamedTuple):
+class QueueSettings(NamedTuple):
     """What is set of a topic at each of some brokers."""
 
     read_queues: int
@@ -31,11 +31,11 @@ class Settings(NamedTuple):
 LABELS: Final = ("queues to read", "queues to write", "clients may")
 
 
-def changes_of(found: Sequence[QueueData], wanted: Settings) -> list[str]:
+def changes_of(found: Sequence[QueueData], wanted: QueueSettings) -> list[str]:
     """Return what becomes of a topic, in sentences. found: at each broker that is asked."""
     changed: Counter[tuple[str, str, str]] = Counter()
     for data in found:
-        now = Settings(data.read_queue_nums, data.write_queue_nums, data.perm)
+        now = QueueSettings(data.read_queue_nums, data.write_queue_nums, data.perm)
         for label, before, after in zip(LABELS, _words(now), _words(wanted), strict=True):
             if before != after:
                 changed[label, before, after] += 1
@@ -47,7 +47,7 @@ def changes_of(found: Sequence[QueueData], wanted: Settings) -> list[str]:
     ] or [f"its queues and permission stay at {counted(len(found), 'broker')}"]
 
 
-def _words(settings: Settings) -> tuple[str, str, str]:
+def _words(settings: QueueSettings) -> tuple[str, str, str]:
     perm = MAY.get(settings.perm & (PERM_READ | PERM_WRITE), "do nothing")
     return f"{settings.read_queues:,}", f"{settings.write_queues:,}", perm
 
@@ -83,7 +83,7 @@ async def _at(admin: Admin, values: Values, route: TopicRouteData) -> dict[str, 
 async def _before_change(admin: Admin, values: Values) -> list[str]:
     route = await admin.route(values["topic"])
     found = await _at(admin, values, route)
-    wanted = Settings(int(values["read"]), int(values["write"]), int(values["perm"]))
+    wanted = QueueSettings(int(values["read"]), int(values["write"]), int(values["perm"]))
     said = changes_of(list(found.values()), wanted)
     said += unread(
         (await admin.topic_stats(values["topic"])).offset_table, found, wanted.read_queues
@@ -97,7 +97,7 @@ async def _before_change_permission(admin: Admin, values: Values) -> list[str]:
     route = await admin.route(values["topic"])
     found = await _at(admin, values, route)
     first, perm = route.queue_datas[0], int(values["perm"])
-    wanted = Settings(first.read_queue_nums, first.write_queue_nums, perm)
+    wanted = QueueSettings(first.read_queue_nums, first.write_queue_nums, perm)
     said = changes_of(list(found.values()), wanted)
     if route.order_topic_conf:
         said.append("the brokers forget that it keeps its order: use the change of a topic instead")

@@ -71,7 +71,7 @@ class Attempt(NamedTuple):
     is_known_browser: bool = False
 
 
-class Attempts:
+class LoginAttempts:
     """See the module."""
 
     def __init__(self) -> None:

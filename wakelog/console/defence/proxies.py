@@ -19,7 +19,7 @@ Headers = Iterable[tuple[bytes, bytes]]
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
-class Peer(NamedTuple):
+class RequestSource(NamedTuple):
     """Where a request came from, and by which scheme: http or https."""
 
     address: str
@@ -43,10 +43,10 @@ class Proxies:
         """Whether there is any."""
         return bool(self._networks)
 
-    def peer(self, address: str, scheme: str, headers: Headers) -> Peer:
+    def peer(self, address: str, scheme: str, headers: Headers) -> RequestSource:
         """Return where a request came from. address, scheme: of its connection."""
         if address not in self:
-            return Peer(address, scheme)
+            return RequestSource(address, scheme)
         for_values, proto_values = [], []
         for name, value in headers:
             if name == b"x-forwarded-for":
@@ -63,7 +63,7 @@ class Proxies:
             address = str(found)
             if address not in self:
                 break
-        return Peer(address, scheme)
+        return RequestSource(address, scheme)
 
 
 def _parts(values: Iterable[bytes]) -> list[str]:

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from wakelog.console.accounts import Account, Role
+from wakelog.console.accounts import ConsoleRole, Login
 from wakelog.console.audit_log import Entry
 from wakelog.console.defence.attempts import Attempt
 from wakelog.console.defence.places import host_of
@@ -55,7 +55,7 @@ async def login(console: Console, request: Request) -> Page | Response:
     return response
 
 
-async def _compared(console: Console, name: str, password: str) -> Account | None:
+async def _compared(console: Console, name: str, password: str) -> Login | None:
     """Return the account that a name and a password prove, in a thread of their own.
 
     Threads of other work would keep the memory of a comparison each.
@@ -87,6 +87,6 @@ def _own_path(text: str) -> str:
 
 
 PAGES: Final = (
-    PageRoute("/login", login, Role.NONE, posts=True),
-    PageRoute("/logout", logout, Role.NONE, posts=True),
+    PageRoute("/login", login, ConsoleRole.NONE, posts=True),
+    PageRoute("/logout", logout, ConsoleRole.NONE, posts=True),
 )

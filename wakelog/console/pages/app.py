@@ -21,7 +21,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from wakelog.client.errors import ClientError
-from wakelog.console.accounts import NO_ONE, Account, Role
+from wakelog.console.accounts import NO_ONE, ConsoleRole, Login
 from wakelog.console.audit_log import Entry
 from wakelog.console.cluster_reading import ClusterReading
 from wakelog.console.pages import (
@@ -113,7 +113,7 @@ class Site:
     def _endpoint(self, row: PageRoute) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
             account = self._sessions.account_of(request)
-            if account is None and row.role is not Role.NONE:
+            if account is None and row.role is not ConsoleRole.NONE:
                 return RedirectResponse(path("login", to=_address(request)), 303)
             if account is None:
                 bound_form(request, STRANGERS_FORM_BYTES_MAX)
@@ -125,13 +125,13 @@ class Site:
             request.state.sessions = self._sessions
             if request.method == "POST":
                 await self._check_form(request)
-            if account.role > Role.NONE:
+            if account.role > ConsoleRole.NONE:
                 await self._console.reader.viewed()
             return self.respond(request, await row.handler(self._console, request))
 
         return answer
 
-    def _log_refused(self, request: Request, account: Account) -> None:
+    def _log_refused(self, request: Request, account: Login) -> None:
         """Write down that an account asked for what it may not do."""
         console, host = self._console, request.client.host if request.client else ""
         asked = f"{request.method} {request.url.path}"
@@ -163,8 +163,8 @@ class Site:
 
     def _values(self, request: Request, page: Page, cookie: str) -> dict[str, object]:
         console, reader = self._console, self._console.reader
-        account: Account = getattr(request.state, "account", NO_ONE)
-        is_known = account.role > Role.NONE
+        account: Login = getattr(request.state, "account", NO_ONE)
+        is_known = account.role > ConsoleRole.NONE
         return {
             **page.values,
             "page": page,
@@ -176,7 +176,7 @@ class Site:
             "now_ms": reader.now_ms,
             "reader": reader,
             "account": account,
-            "may_change": account.role >= Role.OPERATOR,
+            "may_change": account.role >= ConsoleRole.OPERATOR,
             "logs_in": console.accounts.are_asked_for,
             "accounts_failure": console.accounts.failure if is_known else "",
             "token": self._sessions.token(cookie),
@@ -277,8 +277,8 @@ class Site:
         return self.respond(request, page)
 
 
-def _cluster_text(snapshot: ClusterReading) -> str:
-    return ", ".join(sorted(snapshot.info.cluster_addr_table)) or "no cluster yet"
+def _cluster_text(cluster: ClusterReading) -> str:
+    return ", ".join(sorted(cluster.info.cluster_addr_table)) or "no cluster yet"
 
 
 def _address(request: Request) -> str:

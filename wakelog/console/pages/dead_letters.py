@@ -5,14 +5,14 @@ from typing import Final
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from wakelog.client.message_search import Found, Limits
+from wakelog.client.message_search import Found, SearchBounds
 from wakelog.console.pages.messages import found_messages
 from wakelog.console.pages.site import Console, Page, PageRoute
-from wakelog.console.views.messages import Asked, rows_of, visible
+from wakelog.console.views.messages import MessageQuery, rows_of, visible
 from wakelog.protocol.names import DLQ_PREFIX
 
 GROUPS_MAX: Final = 100
-LIMITS: Final = Limits(rows=100)
+LIMITS: Final = SearchBounds(rows=100)
 """Of the letters of a group that a page shows, the newest first."""
 
 
@@ -32,7 +32,7 @@ async def letters(console: Console, request: Request) -> Page:
     name, shown = request.path_params["group"], console.reader.shown
     topic, found = DLQ_PREFIX + name, Found()
     if any(topic in broker.topics for broker in shown.brokers):
-        found = await found_messages(console, Asked(topic=topic), LIMITS)
+        found = await found_messages(console, MessageQuery(topic=topic), LIMITS)
     elif name not in shown.groups:
         raise HTTPException(404, f"No broker knows the group {name}")
     values = {

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from wakelog.client.errors import ClientError
-from wakelog.console.accounts import Role
+from wakelog.console.accounts import ConsoleRole
 from wakelog.console.actions.action import Action, CommandFailed, Said
 from wakelog.console.audit_log import Entry
 from wakelog.console.pages.site import Console, Page, PageRoute
@@ -153,4 +153,4 @@ def _back(action: Action, values: Mapping[str, str]) -> str:
     return found.replace("/?", "?").rstrip("/")
 
 
-PAGES: Final = (PageRoute("/do/{name}", form, Role.OPERATOR, posts=True),)
+PAGES: Final = (PageRoute("/do/{name}", form, ConsoleRole.OPERATOR, posts=True),)

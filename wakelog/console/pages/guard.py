@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from wakelog.console.accounts import Account, Role
+from wakelog.console.accounts import ConsoleRole, Login
 from wakelog.console.defence.proxies import Proxies
 
 FORM_BYTES_MAX: Final = 4 << 20
@@ -43,7 +43,7 @@ HEADERS: Final = {
 }
 
 
-def may(account: Account, role: Role) -> bool:
+def may(account: Login, role: ConsoleRole) -> bool:
     """Return whether an account may do what needs a role."""
     return account.role >= role
 

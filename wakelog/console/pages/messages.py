@@ -16,17 +16,17 @@ from wakelog.client import message_search as search
 from wakelog.client.errors import ClientError, InvalidArgument, within
 from wakelog.client.message_filter import make_filter, pieces_of
 from wakelog.client.message_life import life_of
-from wakelog.client.message_search import Found, Limits
+from wakelog.client.message_search import Found, SearchBounds
 from wakelog.client.received import ReceivedMessage
 from wakelog.console.pages.site import SEARCHES_MAX, Console, Page, PageRoute, path
 from wakelog.console.pages.streams import HeldResponse, hold
 from wakelog.console.tails import TailOf
 from wakelog.console.views import message_body, message_life
 from wakelog.console.views import messages as views
-from wakelog.console.views.messages import Asked, visible
+from wakelog.console.views.messages import MessageQuery, visible
 from wakelog.console.views.topics import kind_of
 
-EXPORT_LIMITS: Final = Limits(rows=1_000, examined=20_000, seconds=10.0)
+EXPORT_LIMITS: Final = SearchBounds(rows=1_000, examined=20_000, seconds=10.0)
 ID_SECONDS_MAX: Final = 5.0
 TAIL_WAIT_SECONDS: Final = 1.0
 TAIL_PAUSE_SECONDS: Final = 0.25
@@ -48,11 +48,13 @@ async def of_topic(console: Console, request: Request) -> Page:
     return await _list(console, asked, topic, is_followed=request.query_params.get("live") == "1")
 
 
-async def _list(console: Console, asked: Asked, topic: str, *, is_followed: bool = False) -> Page:
+async def _list(
+    console: Console, asked: MessageQuery, topic: str, *, is_followed: bool = False
+) -> Page:
     found, failed, status = Found(), None, 200
     try:
         if not asked.is_empty:
-            found = await found_messages(console, asked, Limits())
+            found = await found_messages(console, asked, SearchBounds())
     except ClientError as error:
         failed, status = error, _status_of(error)
     query = {x: y for x, y in asked.query.items() if not (topic and x == "topic")}
@@ -76,7 +78,7 @@ async def _list(console: Console, asked: Asked, topic: str, *, is_followed: bool
     return Page("messages.html", title, values, "messages", status, is_live=False)
 
 
-async def found_messages(console: Console, asked: Asked, limits: Limits) -> Found:
+async def found_messages(console: Console, asked: MessageQuery, limits: SearchBounds) -> Found:
     """Return what a URL asks for; few searches go on at once. Raises: ClientError."""
     try:
         async with asyncio.timeout(limits.seconds):
@@ -90,7 +92,7 @@ async def found_messages(console: Console, asked: Asked, limits: Limits) -> Foun
         console.searching.release()
 
 
-async def _search(console: Console, asked: Asked, limits: Limits) -> Found:
+async def _search(console: Console, asked: MessageQuery, limits: SearchBounds) -> Found:
     admin = console.admin
     if not (asked.id or asked.key or asked.is_place):
         return await search.by_time(admin, views.wanted_of(asked, console.reader.now_ms), limits)
@@ -150,7 +152,7 @@ async def tail(console: Console, request: Request) -> Response:
     return HeldResponse(news, release, media_type="text/event-stream")
 
 
-async def _tail_news(console: Console, request: Request, asked: Asked) -> AsyncIterator[str]:
+async def _tail_news(console: Console, request: Request, asked: MessageQuery) -> AsyncIterator[str]:
     reader, sessions = console.reader, request.state.sessions
     accepts = make_filter("*", "", asked.text)
     template = console.templates.get_template("message_rows.html")
@@ -218,7 +220,7 @@ async def life(console: Console, request: Request) -> Page:
         "origin_link": path("messages", id_text, topic=origin) if origin else "",
         "clients": _clients(console, message),
         "trace": path("trace", id=id_text),
-        "command": views.command_of(Asked(id=place)),
+        "command": views.command_of(MessageQuery(id=place)),
     }
     return Page("message.html", f"Message {id_text}", values, "messages", is_live=False)
 

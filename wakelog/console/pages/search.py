@@ -6,11 +6,11 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from wakelog.client.errors import ClientError
-from wakelog.client.message_search import Found, Limits
+from wakelog.client.message_search import Found, SearchBounds
 from wakelog.console.pages.messages import found_messages
 from wakelog.console.pages.site import Console, Page, PageRoute, path
 from wakelog.console.views import search as views
-from wakelog.console.views.messages import Asked, asked_of, rows_of, visible
+from wakelog.console.views.messages import MessageQuery, asked_of, rows_of, visible
 
 MESSAGES_MAX: Final = 50
 
@@ -26,7 +26,9 @@ async def search(console: Console, request: Request) -> Page | Response:
     key = asked_of({"key": word}).key
     if key:
         try:
-            messages = await found_messages(console, Asked(key=key), Limits(MESSAGES_MAX))
+            messages = await found_messages(
+                console, MessageQuery(key=key), SearchBounds(MESSAGES_MAX)
+            )
         except ClientError as error:
             failed = error
     if len(messages.messages) == 1 and not found:

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from wakelog.console.accounts import EVERYONE, Account, Accounts
+from wakelog.console.accounts import EVERYONE, Accounts, Login
 
 COOKIE: Final = "wakelog_session"
 BROWSER_COOKIE: Final = "wakelog_browser"
@@ -31,10 +31,10 @@ IDLE_MS_MAX: Final = 3_600_000
 """Without a page that was asked for; those that are kept new do not count."""
 
 
-class Session(NamedTuple):
+class LoginSession(NamedTuple):
     """Who is logged in, until when, and when a page was asked for at last."""
 
-    account: Account
+    account: Login
     ends_ms: int
     used_ms: int
 
@@ -46,11 +46,11 @@ class Sessions:
         """Nobody is logged in yet."""
         self._accounts = accounts
         self._now_ms = now_ms
-        self._sessions: OrderedDict[str, Session] = OrderedDict()
+        self._sessions: OrderedDict[str, LoginSession] = OrderedDict()
         self._key = secrets.token_bytes(32)
         self._browser_key = secrets.token_bytes(32)
 
-    def account_of(self, request: Request, *, is_use: bool = True) -> Account | None:
+    def account_of(self, request: Request, *, is_use: bool = True) -> Login | None:
         """Return whose request it is, as the account is now; None if one has to log in first.
 
         is_use: a person asked, so the session goes on.
@@ -70,7 +70,7 @@ class Sessions:
             self._sessions[cookie] = session._replace(used_ms=now_ms)
         return account
 
-    def begin(self, account: Account) -> str:
+    def begin(self, account: Login) -> str:
         """Return the cookie of a new session."""
         cookie, now_ms = new_cookie(), self._now_ms()
         own = [x for x, y in self._sessions.items() if y.account.name == account.name]
@@ -78,7 +78,7 @@ class Sessions:
             del self._sessions[oldest]
         while len(self._sessions) >= SESSIONS_MAX:
             self._sessions.popitem(last=False)
-        self._sessions[cookie] = Session(account, now_ms + SESSION_MS_MAX, now_ms)
+        self._sessions[cookie] = LoginSession(account, now_ms + SESSION_MS_MAX, now_ms)
         return cookie
 
     def end(self, request: Request) -> None:

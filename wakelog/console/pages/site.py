@@ -19,13 +19,13 @@ from starlette.responses import Response
 
 from wakelog.client.admin import Admin
 from wakelog.console import charts, quantities
-from wakelog.console.accounts import Accounts, Role
+from wakelog.console.accounts import Accounts, ConsoleRole
 from wakelog.console.actions.action import Action, Commands
 from wakelog.console.audit_log import AuditLog
-from wakelog.console.defence.attempts import Attempts
+from wakelog.console.defence.attempts import LoginAttempts
 from wakelog.console.defence.places import Places
 from wakelog.console.oldest import OldestMessages
-from wakelog.console.reader import Reader
+from wakelog.console.reader import ClusterReader
 from wakelog.console.tails import TAILS_MAX, Tails
 from wakelog.console.views.messages import visible
 
@@ -55,7 +55,7 @@ class Console:
     logins: passwords that wait. viewers: of pages that are kept new. followers: of topics.
     """
 
-    reader: Reader
+    reader: ClusterReader
     admin: Admin
     commands: Commands
     accounts: Accounts
@@ -66,7 +66,7 @@ class Console:
     templates: Environment = field(default_factory=lambda: make_templates())
     tails: Tails = field(init=False)
     oldest: OldestMessages = field(init=False)
-    attempts: Attempts = field(default_factory=Attempts)
+    attempts: LoginAttempts = field(default_factory=LoginAttempts)
     logins: Places = field(default_factory=lambda: Places(LOGINS_MAX, place=LOGINS_OF_PLACE_MAX))
     comparing: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(COMPARED_AT_ONCE_MAX, "password")
@@ -115,7 +115,7 @@ class PageRoute(NamedTuple):
 
     path: str
     handler: Handler
-    role: Role = Role.READER
+    role: ConsoleRole = ConsoleRole.READER
     posts: bool = False
 
 

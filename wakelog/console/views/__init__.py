@@ -1,1 +1,1 @@
-"""What pages say: a snapshot and its last hour in, rows and sentences out. Nothing here asks."""
+"""What pages say: a reading and its last hour in, rows and sentences out. Nothing here asks."""

@@ -31,14 +31,14 @@ class BrokerRow(NamedTuple):
     up_since_ms: int
 
 
-def rows(history: History, snapshot: ClusterReading) -> list[BrokerRow]:
+def rows(history: History, cluster: ClusterReading) -> list[BrokerRow]:
     """Return the brokers in the order of their names and ids."""
     ends = {
         each.name: runtime_number(each.values, "commitLogMaxOffset")
-        for each in snapshot.brokers
+        for each in cluster.brokers
         if each.broker_id == MASTER_ID
     }
-    return [broker_row(each, ends.get(each.name), history) for each in snapshot.brokers]
+    return [broker_row(each, ends.get(each.name), history) for each in cluster.brokers]
 
 
 def broker_row(reading: BrokerReading, master_end: float | None, history: History) -> BrokerRow:

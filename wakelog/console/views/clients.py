@@ -59,10 +59,10 @@ def version_text(version: int) -> str:
     return version_name(version).removeprefix("V").replace("_", ".")
 
 
-def rows(snapshot: ClusterReading) -> list[ClientRow]:
+def rows(cluster: ClusterReading) -> list[ClientRow]:
     """Return the consumers that are online; one that is in several groups comes once."""
     found: dict[tuple[str, str, str, str], list[str]] = {}
-    for name, group in sorted(snapshot.groups.items()):
+    for name, group in sorted(cluster.groups.items()):
         for each in group.clients.connection_set if group.clients else ():
             key = each.client_id, each.client_addr, each.language, version_text(each.version)
             found.setdefault(key, []).append(name)
@@ -70,14 +70,14 @@ def rows(snapshot: ClusterReading) -> list[ClientRow]:
 
 
 def producer_rows(
-    snapshot: ClusterReading, broker_names: Collection[str] | None = None
+    cluster: ClusterReading, broker_names: Collection[str] | None = None
 ) -> list[ProducerRow]:
     """Return the producers that brokers name, each once however many brokers it is connected to.
 
     broker_names: of these alone.
     """
     found: dict[tuple[str, str], ProducerRow] = {}
-    for broker in snapshot.brokers:
+    for broker in cluster.brokers:
         if broker_names is not None and broker.name not in broker_names:
             continue
         for group, infos in (broker.producers or {}).items():
@@ -98,9 +98,9 @@ def connected(group: str, found: ProducerConnection) -> list[ProducerRow]:
     )
 
 
-def without_producers(snapshot: ClusterReading) -> list[str]:
+def without_producers(cluster: ClusterReading) -> list[str]:
     """Return the brokers that answer, and do not say which producers they have."""
     asked: dict[str, BrokerReading] = {}
-    for each in snapshot.brokers:
+    for each in cluster.brokers:
         asked.setdefault(each.name, each)
     return [x for x, y in asked.items() if y.producers is None and y.failure is None]

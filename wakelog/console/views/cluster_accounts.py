@@ -88,7 +88,7 @@ class Off(NamedTuple):
     remedy: str
 
 
-class Asked(NamedTuple):
+class AccessQuery(NamedTuple):
     """A question as the URL has it, and what is wrong with it; "" if nothing is."""
 
     account: str
@@ -176,7 +176,7 @@ def white_lists(found: Iterable[BrokerAccounts]) -> list[tuple[str, str]]:
     return [(text, ", ".join(names)) for text, names in sorted(by_list.items())]
 
 
-def asked(query: Mapping[str, str]) -> Asked | None:
+def asked(query: Mapping[str, str]) -> AccessQuery | None:
     """Return the question of a URL, None if it has none."""
     by_name = {each.name: each for each in OPERATIONS}
     if query.get("what") not in by_name:
@@ -186,7 +186,7 @@ def asked(query: Mapping[str, str]) -> Asked | None:
         for name in ("account", "topic", "group", "from")
     )
     operation = by_name[query["what"]]
-    found = Asked(account, operation, topic, group, host)
+    found = AccessQuery(account, operation, topic, group, host)
     if operation.name in ("send", "consume", "search") and not topic:
         return found._replace(wrong="Give a topic")
     if operation.name == "consume" and not group:
@@ -204,7 +204,7 @@ def _is_address(text: str) -> bool:
     return True
 
 
-def judged(found: Iterable[BrokerAccounts], wanted: Asked) -> list[Judged]:
+def judged(found: Iterable[BrokerAccounts], wanted: AccessQuery) -> list[Judged]:
     """Return what the brokers with access control answer; those that agree together."""
     question = Question(
         wanted.account,

@@ -8,7 +8,7 @@ from wakelog.console.history import History
 from wakelog.console.overdue import delivered_count, is_exact, overdue_count
 from wakelog.console.quantities import NOTHING, span_text
 from wakelog.console.views.lists import Head, ListOf
-from wakelog.console.waiting import LATE_MS_MIN, DueMessage, LevelReading
+from wakelog.console.waiting import LATE_MS_MIN, DelayedMessage, LevelReading
 from wakelog.protocol.names import RETRY_PREFIX
 from wakelog.protocol.properties import REAL_TOPIC
 
@@ -75,11 +75,11 @@ class DueRow(NamedTuple):
     stored_ms: int
 
 
-def rows(history: History, snapshot: ClusterReading) -> list[LevelRow]:
+def rows(history: History, cluster: ClusterReading) -> list[LevelRow]:
     """Return the levels that ever had a message."""
     return [
         level_row(broker, level, history)
-        for broker in snapshot.brokers
+        for broker in cluster.brokers
         if broker.messages is not None
         for level in broker.messages.levels
     ]
@@ -135,31 +135,31 @@ def due_text(due_ms: int | None, now_ms: int) -> str:
     return "now" if late_ms < LATE_MS_MIN else f"{span_text(late_ms)} overdue"
 
 
-def unread(snapshot: ClusterReading) -> list[Unread]:
+def unread(cluster: ClusterReading) -> list[Unread]:
     """Return the masters of which it is not known what waits."""
     return [
         Unread(broker.name, broker.messages.failure.cause, broker.messages.failure.remedy)
-        for broker in snapshot.brokers
+        for broker in cluster.brokers
         if broker.messages is not None and broker.messages.failure is not None
     ]
 
 
-def is_any_inexact(snapshot: ClusterReading) -> bool:
+def is_any_inexact(cluster: ClusterReading) -> bool:
     """Return whether a broker says only about how far it has delivered."""
     return any(
         broker.messages is not None and broker.messages.levels and not is_exact(broker)
-        for broker in snapshot.brokers
+        for broker in cluster.brokers
     )
 
 
-def due_rows(messages: Iterable[DueMessage], now_ms: int) -> list[DueRow]:
+def due_rows(messages: Iterable[DelayedMessage], now_ms: int) -> list[DueRow]:
     """Return the next messages, those that are due first."""
     found = [_due_row(each) for each in messages]
     found.sort(key=lambda row: now_ms if row.due_ms is None else row.due_ms)
     return found[:DUE_SHOWN_MAX]
 
 
-def _due_row(each: DueMessage) -> DueRow:
+def _due_row(each: DelayedMessage) -> DueRow:
     message, stored_ms = each.message, each.stored_ms
     topic = message.properties.get(REAL_TOPIC, "")
     group = topic.removeprefix(RETRY_PREFIX) if topic.startswith(RETRY_PREFIX) else ""

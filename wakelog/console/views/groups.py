@@ -78,31 +78,31 @@ class MemberRow(NamedTuple):
     queues: int | None
 
 
-def rows(history: History, snapshot: ClusterReading) -> list[GroupRow]:
+def rows(history: History, cluster: ClusterReading) -> list[GroupRow]:
     """Return the groups of users, in the order of their names."""
     return [
-        group_row(name, group, history, snapshot)
-        for name, group in sorted(snapshot.groups.items())
+        group_row(name, group, history, cluster)
+        for name, group in sorted(cluster.groups.items())
         if not is_own_group(name)
     ]
 
 
 def group_row(
-    name: str, group: GroupReading, history: History, snapshot: ClusterReading
+    name: str, group: GroupReading, history: History, cluster: ClusterReading
 ) -> GroupRow:
     """Return one group in numbers."""
     lag = history.lag(name, group)
     members = None if group.clients is None else len(group.clients.connection_set)
     return GroupRow(
         name,
-        state_of(group, lag, snapshot.taken_ms),
+        state_of(group, lag, cluster.taken_ms),
         lag,
-        is_late(lag, snapshot.taken_ms),
-        lag.since_ms if falls_behind(lag, snapshot.taken_ms) else 0,
+        is_late(lag, cluster.taken_ms),
+        lag.since_ms if falls_behind(lag, cluster.taken_ms) else 0,
         history.course(LAG, name),
         float(group.progress.consume_tps),
         members,
-        snapshot.dead_letters.get(name, 0),
+        cluster.dead_letters.get(name, 0),
     )
 
 
@@ -181,7 +181,7 @@ SETTINGS: Final = {
 """What a broker keeps of a group, by the fields of its configuration."""
 
 
-class ConfigRow(NamedTuple):
+class GroupConfigRow(NamedTuple):
     """What one broker keeps of a group. settings: by their labels."""
 
     broker: str
@@ -189,11 +189,11 @@ class ConfigRow(NamedTuple):
     settings: Mapping[str, str]
 
 
-def config_rows(name: str, snapshot: ClusterReading) -> list[ConfigRow]:
+def config_rows(name: str, cluster: ClusterReading) -> list[GroupConfigRow]:
     """Return the settings of a group at each broker that has it."""
     return [
-        ConfigRow(broker.name, broker.address, settings_of(broker.groups[name]))
-        for broker in snapshot.brokers
+        GroupConfigRow(broker.name, broker.address, settings_of(broker.groups[name]))
+        for broker in cluster.brokers
         if name in broker.groups
     ]
 
@@ -207,7 +207,7 @@ def _setting_text(value: bool | int) -> str:
     return ("yes" if value else "no") if isinstance(value, bool) else str(value)
 
 
-def differences(configs: Sequence[ConfigRow]) -> list[str]:
+def differences(configs: Sequence[GroupConfigRow]) -> list[str]:
     """Return where brokers disagree about a group."""
     return disagreements((row.broker, row.settings) for row in configs)
 

@@ -35,7 +35,7 @@ _TRACK_TEXTS: Final = {
 }
 
 
-class Event(NamedTuple):
+class LifeStep(NamedTuple):
     """Something that happened. time_ms: None if nobody noted when. state: a class of the page.
 
     number: of its mark on the line, 0 without one. link: the id of another message.
@@ -51,7 +51,7 @@ class Event(NamedTuple):
     after: str = ""
 
 
-class Mark(NamedTuple):
+class TimeMark(NamedTuple):
     """Events on the line that are near to each other. numbers: 3, or 3-5 for several."""
 
     numbers: str
@@ -60,10 +60,10 @@ class Mark(NamedTuple):
     label: str
 
 
-class Line(NamedTuple):
+class TimeLine(NamedTuple):
     """The line of time. span: how long it is, in words."""
 
-    marks: list[Mark]
+    marks: list[TimeMark]
     span: str
     width: int = LINE_WIDTH
     height: int = LINE_HEIGHT
@@ -71,7 +71,7 @@ class Line(NamedTuple):
     edge: int = LINE_EDGE
 
 
-def events_of(life: Life) -> list[Event]:
+def events_of(life: Life) -> list[LifeStep]:
     """Return what happened to a message: by time, then what has none."""
     record = life.message.record
     born = record.born_timestamp_ms
@@ -83,22 +83,24 @@ def events_of(life: Life) -> list[Event]:
     place = f"queue {life.message.queue_id}, offset {life.message.queue_offset:,}"
     late = "" if born_ms is not None else f"its producer's clock says {born:,} ms"
     events = [
-        Event(born_ms, "born", born_host, late),
-        Event(stored_ms, "stored", store_host, f"at {record.physical_offset:,} of the log", "done"),
+        LifeStep(born_ms, "born", born_host, late),
+        LifeStep(
+            stored_ms, "stored", store_host, f"at {record.physical_offset:,} of the log", "done"
+        ),
     ]
     if life.ends is not None:
         events.append(_dispatched(life, place))
     for group, each in life.retries:
         times = f"time {each.reconsume_times}"
         events.append(
-            Event(
+            LifeStep(
                 each.record.store_timestamp_ms, "retried", group, times, "warning",
                 each.offset_message_id,
             )
         )  # fmt: skip
     for group, each in life.dead:
         events.append(
-            Event(
+            LifeStep(
                 each.record.store_timestamp_ms, "dead", group,
                 f"given up after {each.reconsume_times} times", "problem", each.offset_message_id,
             )
@@ -113,7 +115,7 @@ def events_of(life: Life) -> list[Event]:
         state = "done" if track.kind == CONSUMED else ""
         if track.kind == CONSUMED and track.group in gave_up:
             text, state = "given up", "problem"  # its offset is past it all the same
-        events.append(Event(None, text, track.group, detail, state))
+        events.append(LifeStep(None, text, track.group, detail, state))
     timed = sorted((x for x in events if x.time_ms is not None), key=lambda x: x.time_ms or 0)
     first_ms = timed[0].time_ms or 0
     shown = [
@@ -124,26 +126,28 @@ def events_of(life: Life) -> list[Event]:
     return [each._replace(by=visible(each.by), detail=visible(each.detail)) for each in shown]
 
 
-def _dispatched(life: Life, place: str) -> Event:
+def _dispatched(life: Life, place: str) -> LifeStep:
     low, high = life.ends or (0, 0)
     offset = life.message.queue_offset
     if offset >= high:
-        return Event(None, "not dispatched yet", "", f"{place} is beyond the queue's end {high:,}")
+        return LifeStep(
+            None, "not dispatched yet", "", f"{place} is beyond the queue's end {high:,}"
+        )
     if offset < low:
-        return Event(None, "expired", "", f"the queue begins at {low:,} now", "warning")
-    return Event(None, "dispatched", "", place, "done")
+        return LifeStep(None, "expired", "", f"the queue begins at {low:,} now", "warning")
+    return LifeStep(None, "dispatched", "", place, "done")
 
 
-def traced(row: TraceRow) -> Event:
+def traced(row: TraceRow) -> LifeStep:
     """Return what a client has recorded of a message."""
     where, time_ms = f"{row.group} at {row.client_host}", row.time_ms or None
     if row.kind == SUB_BEFORE:
-        return Event(time_ms, "given to a consumer", where, f"retry {row.retries}")
+        return LifeStep(time_ms, "given to a consumer", where, f"retry {row.retries}")
     done, failed = (
         ("sent", "send failed") if row.kind == PUB else ("consumed", "consumption failed")
     )
     words = (done, "done") if row.is_success else (failed, "problem")
-    return Event(time_ms, words[0], where, f"took {row.cost_ms} ms", words[1])
+    return LifeStep(time_ms, words[0], where, f"took {row.cost_ms} ms", words[1])
 
 
 def after_text(elapsed_ms: int) -> str:
@@ -151,27 +155,29 @@ def after_text(elapsed_ms: int) -> str:
     return f"+{elapsed_ms} ms" if elapsed_ms < 10_000 else f"+{span_text(elapsed_ms)}"
 
 
-def line_of(events: list[Event]) -> Line:
+def line_of(events: list[LifeStep]) -> TimeLine:
     """Return the places of events on one line of time."""
     timed = [each for each in events if each.number and each.time_ms is not None]
     times = [each.time_ms or 0 for each in timed]
     low, high = min(times, default=0), max(times, default=0)
     wide = max(1, high - low)
-    near: list[tuple[float, list[Event]]] = []
+    near: list[tuple[float, list[LifeStep]]] = []
     for each, time_ms in zip(timed, times, strict=True):
         x = LINE_EDGE + (time_ms - low) / wide * (LINE_WIDTH - 2 * LINE_EDGE)
         if near and x - near[-1][0] < NEAR:
             near[-1][1].append(each)
         else:
             near.append((x, [each]))
-    return Line([_mark(x, events) for x, events in near], after_text(high - low).removeprefix("+"))
+    return TimeLine(
+        [_mark(x, events) for x, events in near], after_text(high - low).removeprefix("+")
+    )
 
 
-def _mark(x: float, events: list[Event]) -> Mark:
+def _mark(x: float, events: list[LifeStep]) -> TimeMark:
     first, last = events[0].number, events[-1].number
     state = max((each.state or "plain" for each in events), key=_STATES.index)
     label = "; ".join(" ".join(filter(None, (x.what, x.by, x.after))) for x in events)
-    return Mark(str(first) if first == last else f"{first}-{last}", round(x, 1), state, label)
+    return TimeMark(str(first) if first == last else f"{first}-{last}", round(x, 1), state, label)
 
 
 def origin_of(life: Life) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from wakelog.client.errors import InvalidArgument
 from wakelog.client.message_filter import begin_of
-from wakelog.client.message_search import Wanted
+from wakelog.client.message_search import Sought
 from wakelog.client.received import ReceivedMessage, body_values, values_of
 
 PREVIEW_BYTES: Final = 512
@@ -37,7 +37,7 @@ def _escape(character: str) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
-class Asked(NamedTuple):
+class MessageQuery(NamedTuple):
     """The fields of the search for messages, as the URL has them."""
 
     id: str = ""
@@ -73,13 +73,15 @@ class Asked(NamedTuple):
 _NAMES: Final = {"begin": "from", "end": "to"}
 
 
-def asked_of(query: Mapping[str, str], topic: str = "") -> Asked:
+def asked_of(query: Mapping[str, str], topic: str = "") -> MessageQuery:
     """Return what a URL asks for. topic: of its path."""
-    found = {x: query.get(_NAMES.get(x, x), "").strip()[:FIELD_LENGTH_MAX] for x in Asked._fields}
-    return Asked(**(found | {"topic": topic or found["topic"]}))
+    found = {
+        x: query.get(_NAMES.get(x, x), "").strip()[:FIELD_LENGTH_MAX] for x in MessageQuery._fields
+    }
+    return MessageQuery(**(found | {"topic": topic or found["topic"]}))
 
 
-def place_of(asked: Asked) -> tuple[int, int]:
+def place_of(asked: MessageQuery) -> tuple[int, int]:
     """Return queue and offset. Raises: InvalidArgument."""
     if not asked.broker:
         raise InvalidArgument("no broker is named", "Give broker, queue and offset")
@@ -91,9 +93,9 @@ def place_of(asked: Asked) -> tuple[int, int]:
     return numbers[0], numbers[1]
 
 
-def wanted_of(asked: Asked, now_ms: int) -> Wanted:
+def wanted_of(asked: MessageQuery, now_ms: int) -> Sought:
     """Return which messages of a topic are wanted. Raises: InvalidArgument for no time."""
-    return Wanted(
+    return Sought(
         asked.topic,
         moment_ms(asked.begin, now_ms) if asked.begin else 0,
         moment_ms(asked.end, now_ms) if asked.end else 0,
@@ -122,7 +124,7 @@ def moment_ms(text: str, now_ms: int) -> int:
         raise InvalidArgument(f"{visible(text)!r} is no time", remedy) from None
 
 
-def command_of(asked: Asked) -> str:
+def command_of(asked: MessageQuery) -> str:
     """Return the command line that finds about the same, "" for nothing."""
     if asked.id and not asked.topic:
         words = ["admin", "queryMsgById", "-i", asked.id]

@@ -83,9 +83,9 @@ def group_text(readings: Sequence[BrokerReading]) -> str:
     )
 
 
-def replica_rows(name: str, snapshot: ClusterReading, history: History) -> list[ReplicaRow]:
+def replica_rows(name: str, cluster: ClusterReading, history: History) -> list[ReplicaRow]:
     """Return the replicas of a broker name, the master first."""
-    readings = [each for each in snapshot.brokers if each.name == name]
+    readings = [each for each in cluster.brokers if each.name == name]
     group = group_of(readings)
     master = next((x for x in readings if _is_master(x, group)), None)
     master_end = None if master is None else _log_end(master)

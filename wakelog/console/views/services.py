@@ -19,7 +19,7 @@ NOT_REPORTED: Final = (
 )
 
 
-class ServiceRow(NamedTuple):
+class ServiceState(NamedTuple):
     """A service, or another part of a broker. restarts: None of what is no service.
 
     text: the sentence that `wakelog status` has, "" if all is well.
@@ -31,24 +31,24 @@ class ServiceRow(NamedTuple):
     text: str
 
 
-def service_rows(reading: BrokerReading) -> list[ServiceRow]:
+def service_rows(reading: BrokerReading) -> list[ServiceState]:
     """Return the services that a broker tells of, those with a trouble first; none for 4.9.3."""
     actors = read_actors(reading.values)
     troubles = dict(read_troubles(reading.values))
     notices = dict(read_troubles(reading.values, NOTICE_PREFIX))
     rows = [
-        ServiceRow(part, TROUBLED, _restarts(actors.get(part)), trouble_text(part, one))
+        ServiceState(part, TROUBLED, _restarts(actors.get(part)), trouble_text(part, one))
         for part, one in troubles.items()
     ]
     rows += [
-        ServiceRow(part, NOTICED, None, notice_text(part, one)) for part, one in notices.items()
+        ServiceState(part, NOTICED, None, notice_text(part, one)) for part, one in notices.items()
     ]
     for name, actor in actors.items():
         if name in troubles:
             continue
         text = "" if actor.is_attached else "The broker attaches it again as soon as it is there."
         state = WORKS if actor.is_attached else AWAY
-        rows.append(ServiceRow(name, state, _restarts(actor), text))
+        rows.append(ServiceState(name, state, _restarts(actor), text))
     return rows
 
 

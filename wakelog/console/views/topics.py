@@ -44,28 +44,28 @@ class TopicRow(NamedTuple):
     ends: Ends | None
 
 
-def kind_of(name: str, snapshot: ClusterReading) -> str:
+def kind_of(name: str, cluster: ClusterReading) -> str:
     """Return what a topic is for: "" for one of users, else whose it is."""
     if name.startswith(RETRY_PREFIX):
         return "retries"
     if name.startswith(DLQ_PREFIX):
         return "dead letters"
-    info = snapshot.info
+    info = cluster.info
     own = name in info.broker_addr_table or name in info.cluster_addr_table
-    is_own = own or name.startswith(SYSTEM_TOPIC_PREFIX) or name in snapshot.system_topics
+    is_own = own or name.startswith(SYSTEM_TOPIC_PREFIX) or name in cluster.system_topics
     return "RocketMQ's" if is_own else ""
 
 
-def rows(snapshot: ClusterReading, ends: Mapping[str, Ends], *, shows_all: bool) -> list[TopicRow]:
+def rows(cluster: ClusterReading, ends: Mapping[str, Ends], *, shows_all: bool) -> list[TopicRow]:
     """Return the topics of a cluster. shows_all: also those of RocketMQ itself."""
     configs: dict[str, list[TopicConfig]] = {}
-    for broker in snapshot.brokers:
+    for broker in cluster.brokers:
         for name, config in broker.topics.items():
             configs.setdefault(name, []).append(config)
-    groups = groups_by_topic(snapshot)
+    groups = groups_by_topic(cluster)
     found = []
     for name, of_brokers in sorted(configs.items()):
-        kind = kind_of(name, snapshot)
+        kind = kind_of(name, cluster)
         if kind and not shows_all:
             continue
         queues = sum(each.read_queue_nums for each in of_brokers)
@@ -75,10 +75,10 @@ def rows(snapshot: ClusterReading, ends: Mapping[str, Ends], *, shows_all: bool)
     return found
 
 
-def groups_by_topic(snapshot: ClusterReading) -> dict[str, list[str]]:
+def groups_by_topic(cluster: ClusterReading) -> dict[str, list[str]]:
     """Return which groups have consumed each topic, or subscribe to it now."""
     found: dict[str, set[str]] = {}
-    for name, group in snapshot.groups.items():
+    for name, group in cluster.groups.items():
         for queue in group.progress.offset_table:
             found.setdefault(queue.topic, set()).add(name)
         for topic in group.clients.subscription_table if group.clients else ():
@@ -116,7 +116,7 @@ class ConsumerRow(NamedTuple):
     members: int | None
 
 
-class ConfigRow(NamedTuple):
+class TopicConfigRow(NamedTuple):
     """What one broker knows of a topic."""
 
     broker: str
@@ -143,21 +143,21 @@ def queue_rows(ends: Ends | None) -> list[QueueRow]:
     ]
 
 
-def consumer_rows(topic: str, history: History, snapshot: ClusterReading) -> list[ConsumerRow]:
+def consumer_rows(topic: str, history: History, cluster: ClusterReading) -> list[ConsumerRow]:
     """Return who consumes a topic, the most lag first."""
     found = []
-    for name in groups_by_topic(snapshot).get(topic, ()):
-        group = snapshot.groups[name]
+    for name in groups_by_topic(cluster).get(topic, ()):
+        group = cluster.groups[name]
         places = {x: y for x, y in group.progress.offset_table.items() if x.topic == topic}
         lag = sum(place.broker_offset - place.consumer_offset for place in places.values())
         consumed_ms = max((place.last_timestamp for place in places.values()), default=0)
-        behind_ms = behind_of(places, history.clear_ms(name, places), snapshot.taken_ms)
+        behind_ms = behind_of(places, history.clear_ms(name, places), cluster.taken_ms)
         members = None if group.clients is None else len(group.clients.connection_set)
         found.append(ConsumerRow(name, lag, consumed_ms, behind_ms, members))
     return sorted(found, key=lambda row: (-row.lag, row.name))
 
 
-def differences(configs: Sequence[ConfigRow]) -> list[str]:
+def differences(configs: Sequence[TopicConfigRow]) -> list[str]:
     """Return where brokers disagree about a topic."""
     return disagreements(
         (row.broker, {label: value_of(row.config) for label, value_of in COMPARED})
@@ -165,10 +165,10 @@ def differences(configs: Sequence[ConfigRow]) -> list[str]:
     )
 
 
-def config_rows(topic: str, snapshot: ClusterReading) -> list[ConfigRow]:
+def config_rows(topic: str, cluster: ClusterReading) -> list[TopicConfigRow]:
     """Return the configuration of a topic at each broker that has it."""
     return [
-        ConfigRow(broker.name, broker.address, broker.topics[topic])
-        for broker in snapshot.brokers
+        TopicConfigRow(broker.name, broker.address, broker.topics[topic])
+        for broker in cluster.brokers
         if topic in broker.topics
     ]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from wakelog.client.trace_notes import TraceRow
-from wakelog.console.views.message_life import Event, after_text, traced
+from wakelog.console.views.message_life import LifeStep, after_text, traced
 from wakelog.console.views.messages import visible
 
 
@@ -13,7 +13,7 @@ class TracedMessage(NamedTuple):
 
     id: str
     topic: str
-    events: list[Event]
+    events: list[LifeStep]
 
 
 def by_message(rows: Sequence[TraceRow]) -> list[TracedMessage]:
@@ -31,14 +31,14 @@ def by_message(rows: Sequence[TraceRow]) -> list[TracedMessage]:
     ]
 
 
-def _events(rows: list[TraceRow]) -> list[Event]:
+def _events(rows: list[TraceRow]) -> list[LifeStep]:
     known = [each.time_ms for each in rows if each.time_ms]
     first_ms = min(known, default=0)
     timed = sorted(rows, key=lambda row: (not row.time_ms, row.time_ms))
     return [_event(row, number, first_ms) for number, row in enumerate(timed, 1)]
 
 
-def _event(row: TraceRow, number: int, first_ms: int) -> Event:
+def _event(row: TraceRow, number: int, first_ms: int) -> LifeStep:
     event = traced(row)
     event = event._replace(by=visible(event.by))
     if event.time_ms is None:

@@ -12,7 +12,7 @@ GIVEN_UP_SHOWN_MAX: Final = 50
 GROUPS_SHOWN_MAX: Final = 100
 
 
-class BrokerRow(NamedTuple):
+class HalvesRow(NamedTuple):
     """A broker's half messages. to_check: that its check has not passed, ended ones among them.
 
     is_whole: all of them were read. checks_max: after so many questions it gives one up.
@@ -29,7 +29,7 @@ class BrokerRow(NamedTuple):
     end: int
 
 
-class GroupRow(NamedTuple):
+class OpenGroupRow(NamedTuple):
     """What a producer group has left open. oldest_ms: when its oldest one was born."""
 
     group: str
@@ -39,23 +39,23 @@ class GroupRow(NamedTuple):
     checks: int
 
 
-def masters(snapshot: ClusterReading) -> list[BrokerReading]:
+def masters(cluster: ClusterReading) -> list[BrokerReading]:
     """Return the masters that have half messages to look at."""
-    return [x for x in snapshot.brokers if x.messages is not None and x.messages.halves is not None]
+    return [x for x in cluster.brokers if x.messages is not None and x.messages.halves is not None]
 
 
-def broker_rows(snapshot: ClusterReading, found: Iterable[OpenHalves]) -> list[BrokerRow]:
+def broker_rows(cluster: ClusterReading, found: Iterable[OpenHalves]) -> list[HalvesRow]:
     """Return the brokers that ever had half messages."""
     by_broker = {each.broker: each for each in found}
     result = []
-    for broker in masters(snapshot):
+    for broker in masters(cluster):
         assert broker.messages is not None and broker.messages.halves is not None
         halves = broker.messages.halves
         part = by_broker.get(broker.name, OpenHalves(broker.name))
         every = broker.in_use.get("transactionCheckInterval", "")
         if halves.end or halves.given_up:
             result.append(
-                BrokerRow(
+                HalvesRow(
                     broker.name,
                     len(part.halves),
                     part.read >= part.total and part.ops_read >= part.ops_total,
@@ -70,14 +70,14 @@ def broker_rows(snapshot: ClusterReading, found: Iterable[OpenHalves]) -> list[B
     return result
 
 
-def group_rows(found: Iterable[OpenHalves]) -> list[GroupRow]:
+def group_rows(found: Iterable[OpenHalves]) -> list[OpenGroupRow]:
     """Return the producer groups that have left half messages open, the oldest first."""
     by_group: dict[str, list[OpenHalf]] = {}
     for part in found:
         for half in part.halves:
             by_group.setdefault(half.group, []).append(half)
     rows = [
-        GroupRow(
+        OpenGroupRow(
             group,
             tuple(sorted({half.topic for half in halves})),
             len(halves),

@@ -47,7 +47,7 @@ MORE: Final = {
 """Where a rule about a broker leads besides."""
 
 
-class Line(NamedTuple):
+class FindingLine(NamedTuple):
     """A finding as the page says it."""
 
     shape: str
@@ -80,9 +80,9 @@ class Figures(NamedTuple):
     lag: int
 
 
-def lines(findings: Sequence[Finding]) -> list[Line]:
+def lines(findings: Sequence[Finding]) -> list[FindingLine]:
     """Return the findings with shapes and links."""
-    return [Line(SHAPES.get(x.verdict, WARNING_SHAPE), x, links_of(x)) for x in findings]
+    return [FindingLine(SHAPES.get(x.verdict, WARNING_SHAPE), x, links_of(x)) for x in findings]
 
 
 def summary(findings: Sequence[Finding]) -> str:
@@ -136,16 +136,16 @@ def changed(history: History) -> Changed:
     return Changed(found, len(events) - len(found), next(iter(history.times_ms), 0))
 
 
-def figures(snapshot: ClusterReading) -> Figures:
+def figures(cluster: ClusterReading) -> Figures:
     """Return the cluster in numbers."""
-    masters = [x for x in snapshot.brokers if x.broker_id == MASTER_ID]
-    ratios = _numbers(snapshot.brokers, "commitLogDiskRatio")
+    masters = [x for x in cluster.brokers if x.broker_id == MASTER_ID]
+    ratios = _numbers(cluster.brokers, "commitLogDiskRatio")
     return Figures(
         _sum(latest_rate(x.values, "putTps") for x in masters),
         _sum(latest_rate(x.values, "getTransferedTps") for x in masters),
         _sum(_numbers(masters, "msgPutTotalTodayNow")),
         max(ratios, default=None),
-        sum(each.progress.total_diff() for each in snapshot.groups.values()),
+        sum(each.progress.total_diff() for each in cluster.groups.values()),
     )
 
 
