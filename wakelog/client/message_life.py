@@ -16,7 +16,7 @@ from wakelog.client.message_search import COPIES_MAX, by_key
 from wakelog.client.received import ReceivedMessage
 from wakelog.client.trace_notes import TraceRow, notes_of
 from wakelog.client.tracks import UNKNOWN, Track, track_of
-from wakelog.network.background import awaited
+from wakelog.network.background import awaited, gathered
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.names import DLQ_PREFIX, RETRY_PREFIX, TRACE_TOPIC
@@ -47,7 +47,6 @@ class Life:
 async def life_of(admin: Admin, message: ReceivedMessage, seconds_max: float = SECONDS_MAX) -> Life:
     """Return what became of a message, as far as it comes in time."""
     life = Life(message)
-    slots = asyncio.Semaphore(AT_ONCE_MAX)
 
     async def part(name: str, work: Awaitable[None]) -> None:
         try:
@@ -63,16 +62,15 @@ async def life_of(admin: Admin, message: ReceivedMessage, seconds_max: float = S
         names = await admin.groups_of(message.full_topic)
         if len(names) > GROUPS_MAX:
             life.missing.append(f"groups: the first {GROUPS_MAX} of {len(names):,} were asked")
-        await asyncio.gather(*(group(name) for name in names[:GROUPS_MAX]))
+        await gathered(group, names[:GROUPS_MAX], at_once_max=AT_ONCE_MAX)
 
     async def group(name: str) -> None:
-        async with slots:
-            try:
-                life.tracks.append(await track_of(admin, message.record, name))
-            except ClientError as error:
-                life.tracks.append(Track(name, UNKNOWN, error.cause))
-            for prefix, found in ((RETRY_PREFIX, life.retries), (DLQ_PREFIX, life.dead)):
-                found.extend((name, x) for x in await _copies(admin, prefix + name, message))
+        try:
+            life.tracks.append(await track_of(admin, message.record, name))
+        except ClientError as error:
+            life.tracks.append(Track(name, UNKNOWN, error.cause))
+        for prefix, found in ((RETRY_PREFIX, life.retries), (DLQ_PREFIX, life.dead)):
+            found.extend((name, x) for x in await _copies(admin, prefix + name, message))
 
     work = {
         "its queue": _ends(admin, life),

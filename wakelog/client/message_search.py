@@ -16,6 +16,7 @@ from wakelog.client.errors import ClientError
 from wakelog.client.message_filter import Accepts, make_filter
 from wakelog.client.received import ReceivedMessage
 from wakelog.client.route import QueueAt
+from wakelog.network.background import gathered
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.errors import ProtocolError
 from wakelog.protocol.message_id import decode_message_id
@@ -113,27 +114,25 @@ async def anywhere(
     topics: the likely ones first. An index has the ids of producers and the keys alike.
     """
     limits = limits or SearchBounds()
-    found, slots, failures = Found(), asyncio.Semaphore(TOPICS_AT_ONCE_MAX), list[ClientError]()
-    left = set(topics[:TOPICS_MAX])
+    found, failures, left = Found(), list[ClientError](), set(topics[:TOPICS_MAX])
 
     async def search(topic: str) -> None:
-        async with slots:
-            try:
-                asked = await admin.query_messages(topic, name, KEYED_MAX)
-            except ClientError as error:
-                failures.append(error)
-                return
-            left.discard(topic)
-            found.examined += len(asked)
-            fitting = (ReceivedMessage(record) for record in asked)
-            found.messages += [x for x in fitting if name in x.keys or name == x.message_id]
+        try:
+            asked = await admin.query_messages(topic, name, KEYED_MAX)
+        except ClientError as error:
+            failures.append(error)
+            return
+        left.discard(topic)
+        found.examined += len(asked)
+        fitting = (ReceivedMessage(record) for record in asked)
+        found.messages += [x for x in fitting if name in x.keys or name == x.message_id]
 
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(limits.seconds):
             if await _broker_of(admin, name):
                 with contextlib.suppress(ClientError):
                     return Found(await by_id(admin, name))
-            await asyncio.gather(*(search(topic) for topic in topics[:TOPICS_MAX]))
+            await gathered(search, topics[:TOPICS_MAX], at_once_max=TOPICS_AT_ONCE_MAX)
     if failures and not found.messages and len(failures) == len(topics[:TOPICS_MAX]):
         raise failures[0]
     if unread := len(left) + len(topics[TOPICS_MAX:]):

@@ -27,6 +27,7 @@ from wakelog.console.progress import NOTHING_YET, PART_GROUPS_MAX, Progress, rea
 from wakelog.console.runtime_values import clock_ms
 from wakelog.console.runtime_values import runtime_number as runtime_number
 from wakelog.console.waiting import Backlog, read_waiting
+from wakelog.network.background import gathered
 from wakelog.protocol.bodies import (
     ClusterInfo,
     ConsumerConnection,
@@ -175,40 +176,27 @@ async def read_cluster(
         for broker_id, address in sorted(data.broker_addrs.items())
     ]
     first = {each.name: each for each in reversed(found.brokers)}
-    slots = asyncio.Semaphore(BROKERS_AT_ONCE_MAX)
-
-    async def step(broker: BrokerReading, asks: Iterable[Ask], seconds: float = 0.0) -> None:
-        async with slots:
-            await _ask_all(broker, asks, seconds or BROKER_SECONDS_MAX)
-
-    firsts = list(first.values())
-    await asyncio.gather(
-        *(
-            step(x, _broker_asks(admin, x, clock, has_tables=with_groups and first[x.name] is x))
-            for x in found.brokers
-        )
+    await _step(
+        found.brokers,
+        lambda x: _broker_asks(admin, x, clock, has_tables=with_groups and first[x.name] is x),
     )
     if not with_groups:
         return found
+    firsts = list(first.values())
     talking = [x for x in firsts if x.failure is None or x.failure.code is not None]
-    await asyncio.gather(
-        *(step(x, [_progress_ask(admin, x, read_before)], PROGRESS_SECONDS_MAX) for x in talking)
+    await _step(
+        talking, lambda x: [partial(_progress, admin, x, read_before)], PROGRESS_SECONDS_MAX
     )
     found.limits = [_part_text(each) for each in talking if each.progress.is_part]
     found.groups = _groups_of(firsts)
     homes = _homes(found, firsts)
-    await asyncio.gather(
-        *(step(x, _group_asks(admin, x, homes[x.address], found)) for x in _answering(firsts))
-    )
+    await _step(_answering(firsts), lambda x: _group_asks(admin, x, homes[x.address], found))
     chosen = _members_to_ask(found.groups)
-    await asyncio.gather(
-        *(
-            step(x, _member_asks(admin, x, homes[x.address], found, chosen))
-            for x in _answering(firsts)
-        )
+    await _step(
+        _answering(firsts), lambda x: _member_asks(admin, x, homes[x.address], found, chosen)
     )
     masters = [x for x in _answering(firsts) if x.broker_id == MASTER_ID]
-    await asyncio.gather(*(step(x, [_waiting_ask(admin, x, now_ms)]) for x in masters))
+    await _step(masters, lambda x: [partial(_waiting, admin, x, now_ms)])
     return found
 
 
@@ -274,24 +262,27 @@ def _together(servers: Iterable[NameServerReading]) -> ClusterInfo:
     return found
 
 
-async def _ask_all(broker: BrokerReading, asks: Iterable[Ask], seconds_max: float) -> None:
-    """Ask, and keep the first failure as the broker's."""
-    slots = asyncio.Semaphore(IN_FLIGHT_MAX)
+async def _step(
+    brokers: Iterable[BrokerReading],
+    asks_of: Callable[[BrokerReading], Iterable[Ask]],
+    seconds_max: float = BROKER_SECONDS_MAX,
+) -> None:
+    """Ask brokers beside each other; a broker keeps its first failure."""
 
-    async def one(ask: Ask) -> None:
-        async with slots:
-            try:
-                await ask()
-            except ClientError as error:
-                broker.failure = broker.failure or error
+    async def keep_failure(broker: BrokerReading, ask: Ask) -> None:
+        try:
+            await ask()
+        except ClientError as error:
+            broker.failure = broker.failure or error
 
-    try:
-        limit = within(seconds_max, f"{broker.address} does not answer")
-        async with limit, asyncio.TaskGroup() as tasks:
-            for ask in asks:
-                tasks.create_task(one(ask))
-    except ClientError as error:
-        broker.failure = broker.failure or error
+    async def ask_all(broker: BrokerReading) -> None:
+        async with within(seconds_max, f"{broker.address} does not answer"):
+            one = partial(keep_failure, broker)
+            await gathered(one, asks_of(broker), at_once_max=IN_FLIGHT_MAX)
+
+    await gathered(
+        lambda x: keep_failure(x, partial(ask_all, x)), brokers, at_once_max=BROKERS_AT_ONCE_MAX
+    )
 
 
 def _answering(brokers: Iterable[BrokerReading]) -> list[BrokerReading]:
@@ -338,28 +329,22 @@ def _broker_asks(
     return (*own, groups, topics, system_topics, producers) if has_tables else own
 
 
-def _progress_ask(admin: Admin, broker: BrokerReading, before: Mapping[str, Progress]) -> Ask:
-    async def progress() -> None:
-        then = before.get(broker.address, NOTHING_YET)
-        broker.progress = then if then.is_part else broker.progress
-        broker.progress = await read_progress(admin, broker.address, broker.groups, then)
-
-    return progress
+async def _progress(admin: Admin, broker: BrokerReading, before: Mapping[str, Progress]) -> None:
+    then = before.get(broker.address, NOTHING_YET)
+    broker.progress = then if then.is_part else broker.progress
+    broker.progress = await read_progress(admin, broker.address, broker.groups, then)
 
 
-def _waiting_ask(admin: Admin, broker: BrokerReading, now_ms: int) -> Ask:
-    async def waiting() -> None:
-        broker.messages = await read_waiting(
-            admin,
-            broker.name,
-            broker.address,
-            broker.topics,
-            broker.in_use.get("messageDelayLevel"),
-            now_ms,
-            clock_ahead_ms=round(broker.clock_ahead_ms or 0),
-        )
-
-    return waiting
+async def _waiting(admin: Admin, broker: BrokerReading, now_ms: int) -> None:
+    broker.messages = await read_waiting(
+        admin,
+        broker.name,
+        broker.address,
+        broker.topics,
+        broker.in_use.get("messageDelayLevel"),
+        now_ms,
+        clock_ahead_ms=round(broker.clock_ahead_ms or 0),
+    )
 
 
 def _part_text(broker: BrokerReading) -> str:

@@ -8,11 +8,12 @@ requests at most.
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError
-from wakelog.network.background import awaited
+from wakelog.network.background import awaited, gathered
 from wakelog.protocol.bodies import TopicStatsTable
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.codes import RequestCode as Code
@@ -71,27 +72,20 @@ class OldestMessages:
             for queue, ends in sorted(table.offset_table.items())
             if ends.max_offset > ends.min_offset and queue.broker_name in addresses
         ]
-        slots = asyncio.Semaphore(IN_FLIGHT_MAX)
         found: list[int] = []
 
         async def one(queue: MessageQueue) -> None:
             fields = {"topic": topic, "queueId": queue.queue_id}
             address, code = addresses[queue.broker_name], Code.GET_EARLIEST_MSG_STORETIME
-            async with slots:
-                try:
-                    response = await self._admin.ask(address, code, fields)
-                except ClientError:
-                    return  # of the other queues it is known
-            text = response.ext_fields.get("timestamp", "")
-            if text.isdecimal() and int(text) > 0:
-                found.append(int(text))
+            with suppress(ClientError):  # of the other queues it is known
+                response = await self._admin.ask(address, code, fields)
+                text = response.ext_fields.get("timestamp", "")
+                if text.isdecimal() and int(text) > 0:
+                    found.append(int(text))
 
-        try:
-            async with asyncio.timeout(TOPIC_SECONDS_MAX), asyncio.TaskGroup() as tasks:
-                for queue in held[:QUEUES_MAX]:
-                    tasks.create_task(one(queue))
-        except TimeoutError:
-            pass
+        with suppress(TimeoutError):
+            async with asyncio.timeout(TOPIC_SECONDS_MAX):
+                await gathered(one, held[:QUEUES_MAX], at_once_max=IN_FLIGHT_MAX)
         left = max(0, len(held) - QUEUES_MAX)
         self._known.pop(topic, None)
         self._known[topic] = Oldest(self._now_ms(), min(found, default=0), left)
