@@ -17,7 +17,7 @@ from tests.compat.real_rocketmq import class_options
 from tests.console.site import console_of
 from wakelog.client import Consumer, Producer
 from wakelog.client.admin import open_admin
-from wakelog.console.cluster_reading import ClusterReading, read_snapshot
+from wakelog.console.cluster_reading import ClusterReading, read_cluster
 from wakelog.console.findings import RETRIED_COUNT_MIN, find
 from wakelog.console.history import RETRIED, History
 from wakelog.console.server_findings import CLOCK_APART_MS_MAX
@@ -36,7 +36,7 @@ RUNS_MAX = 5
 def read(cluster: Cluster, *more_servers: str) -> ClusterReading:
     async def main() -> ClusterReading:
         async with open_admin(";".join((cluster.name_server, *more_servers))) as admin:
-            return await read_snapshot(admin, round(time.time() * 1000))
+            return await read_cluster(admin, round(time.time() * 1000))
 
     return asyncio.run(main())
 

@@ -35,8 +35,6 @@ from wakelog.actors.start_outcome import describe_failure, started
 from wakelog.actors.table_files import TableFiles, backup_notice
 from wakelog.actors.transport.channel_actor import ChannelActor
 from wakelog.actors.transport.clocks import wall_ms
-from wakelog.actors.transport.free_memory import free_memory
-from wakelog.actors.transport.full_collections import FullCollections
 from wakelog.actors.transport.service_plan import NameServerPlan
 from wakelog.actors.transport.timer import Timer
 from wakelog.broker.access.administrators import Administrators, read_trusted
@@ -286,15 +284,9 @@ class NameServerActor(ChannelActor):
     """One name server; `start` after each construction."""
 
     def __init__(self, plan: dict[str, Any]) -> None:
+        super().__init__()
         self._plan = msgspec.convert(plan, NameServerPlan)
         self._service: NameServerService | None = None
-        self._collections = FullCollections()
-        self._free_memory = free_memory()
-        self._starting = asyncio.Lock()
-
-    async def ping(self) -> int:
-        """Return this process's id, to show that the loop turns."""
-        return os.getpid()
 
     async def address(self) -> str:
         """Return the address by which clients reach this name server over TCP."""
@@ -313,8 +305,6 @@ class NameServerActor(ChannelActor):
                     return describe_failure(error)
                 self._service = service
                 self.open_channels(service.make_connection)
-                self._collections.begin()
-                self._free_memory.begin()
             return started(
                 port=self._service.port, node_id=own_node_id(), notices=self._service.notices
             )
@@ -324,8 +314,6 @@ class NameServerActor(ChannelActor):
         async with self._starting:
             service, self._service = self._service, None
             self.close_channels()
-            self._collections.end()
-            self._free_memory.end()
             if service is not None:
                 await service.stop()
 

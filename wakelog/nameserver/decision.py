@@ -1,6 +1,7 @@
 """The instructions of a name server's core, which its shell takes after each request and tick.
 
-BrokerJoined, BrokerLeft and Refused are for the log. A request that changes a table yields Saved.
+BrokerJoined, BrokerLeft and NotAllowed are for the log, an AuditLine for the audit log. A request
+that changes a table yields TableSaved.
 
 Source: org.apache.rocketmq.namesrv.NamesrvController and its services (4.9.3), turned into values.
 """

@@ -24,8 +24,6 @@ from wakelog.actors.services.table import services_of
 from wakelog.actors.start_outcome import describe_failure, started
 from wakelog.actors.transport.calls import ActorCalls
 from wakelog.actors.transport.channel_actor import ChannelActor
-from wakelog.actors.transport.free_memory import free_memory
-from wakelog.actors.transport.full_collections import FullCollections
 from wakelog.actors.transport.service_plan import at_address, read_plan
 from wakelog.network.errors import PortUnavailable, TlsRefused
 from wakelog.storage.errors import StoreError
@@ -38,17 +36,11 @@ class BrokerActor(ChannelActor):
     """One broker; `start` after each construction, also after Ray started the process again."""
 
     def __init__(self, plan: dict[str, Any]) -> None:
+        super().__init__()
         self._plan = read_plan(plan)
         if self._plan.names_own_node:
             self._plan = at_address(self._plan, own_node_address())
         self._hosted: HostedBroker | None = None  # None also after a start that failed, or a stop
-        self._collections = FullCollections()
-        self._free_memory = free_memory()
-        self._starting = asyncio.Lock()
-
-    async def ping(self) -> int:
-        """Return this process's id, to show that the loop turns."""
-        return os.getpid()
 
     async def start(self, store_id: str | None = None) -> dict[str, Any]:
         """Start unless it runs; return its node and store, or why it cannot start.
@@ -69,8 +61,6 @@ class BrokerActor(ChannelActor):
                     return describe_failure(error)
                 self._hosted = hosted
                 self.open_channels(lambda: hosted.service.make_connection())
-                self._collections.begin()
-                self._free_memory.begin()
             service = self._hosted.service
             return started(
                 store_id=service.store_id,
@@ -106,8 +96,6 @@ class BrokerActor(ChannelActor):
         async with self._starting:
             hosted, self._hosted = self._hosted, None
             self.close_channels()
-            self._collections.end()
-            self._free_memory.end()
             return hosted is not None and await hosted.stop()
 
     async def snapshot(

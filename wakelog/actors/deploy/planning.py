@@ -188,34 +188,24 @@ class _Planning:
             "brokerIP1": advertised_host,
             "brokerIP2": self._given.get("brokerIP2") or advertised_host,
         }
-        tls = self._tls()
-        enforces = tls.mode is TlsMode.ENFORCING
+        everywhere = self._everywhere(bind_host)
+        enforces = everywhere["tls"].mode is TlsMode.ENFORCING
         enable = self._given.get(ENABLE) or str(enforces)
         follows["useTLS"] = self._given.get("useTLS") or str(read_flag(ENABLE, enable))
-        log_level: LogLevel = self._own(LOG_LEVEL, LogLevel)
-        log_format: LogFormat = self._own(LOG_FORMAT, LogFormat)
         log_directory = join(root, LOG_DIRECTORY_NAME)
         settings_of = self._broker_settings(bind_host, root, follows)
         first = next(iter(settings_of.values())).broker
         trusted = self._trusted_addresses()
         self._check_open(bind_host, first, trusted)
-        everywhere: dict[str, Any] = {
-            "bind_host": bind_host,
-            "log_level": log_level,
-            "log_format": log_format,
-            "tls": tls,
-            "trusted_addresses": trusted,
-        }
+        of_process = {**everywhere, "trusted_addresses": trusted}
         is_alone = len(settings_of) == 1
         brokers = [
             self._broker(
-                name, settings, log_directory if is_alone else join(log_directory, name), everywhere
+                name, settings, log_directory if is_alone else join(log_directory, name), of_process
             )
             for name, settings in settings_of.items()
         ]
-        metrics_port = self._options.metrics_port
-        return Plan(
-            bind_host=bind_host,
+        return self._planned(
             advertised_host=advertised_host,
             checks_advertised=self._own(CHECK_ADVERTISE, bool),
             name_server=None
@@ -225,13 +215,28 @@ class _Planning:
                 advertised_host=advertised_host,
                 log_directory=log_directory,
                 accounts_home=first.rocketmq_home if first.acl_enable else "",
-                **everywhere,
+                **of_process,
             ),
             brokers=tuple(brokers),
             store_root=root,
             log_directory=log_directory,
-            log_level=log_level,
-            log_format=log_format,
+            console=self._console(first),
+            **everywhere,
+        )
+
+    def _everywhere(self, bind_host: str) -> dict[str, Any]:
+        """Return what holds for the deployment and for each of its processes."""
+        return {
+            "bind_host": bind_host,
+            "log_level": self._own(LOG_LEVEL, LogLevel),
+            "log_format": self._own(LOG_FORMAT, LogFormat),
+            "tls": self._tls(),
+        }
+
+    def _planned(self, **facts: Any) -> Plan:
+        """Return a plan of these facts, and of what the options say of every deployment."""
+        metrics_port = self._options.metrics_port
+        return Plan(
             is_local=self._options.is_local,
             plain_ray=self._options.plain_ray,
             metrics_port=DEFAULT_METRICS_PORT if metrics_port is None else metrics_port,
@@ -239,9 +244,8 @@ class _Planning:
             metrics_names=read_metrics_names(self._own(METRICS_NAMES, str)),
             drain_seconds=self._drain_seconds(),
             warnings=tuple(dict.fromkeys(self._warnings)),
-            tls=tls,
             tls_text=self._tls_text,
-            console=self._console(first),
+            **facts,
         )
 
     def _drain_seconds(self) -> int:
@@ -292,16 +296,12 @@ class _Planning:
                 f"brokers of other hosts are refused: give {TRUSTED_ADDRESSES} with their"
                 f" addresses, or {ACL_ENABLE}=true"
             )
-        everywhere: dict[str, Any] = {
-            "bind_host": bind_host,
+        everywhere = {
             "advertised_host": advertised_host,
             "log_directory": join(dirname(path), LOG_DIRECTORY_NAME),
-            "log_level": self._own(LOG_LEVEL, LogLevel),
-            "log_format": self._own(LOG_FORMAT, LogFormat),
-            "tls": self._tls(),
+            **self._everywhere(bind_host),
         }
-        metrics_port = self._options.metrics_port
-        return Plan(
+        return self._planned(
             checks_advertised=False,
             name_server=NameServerPlan(
                 settings=settings,
@@ -311,13 +311,6 @@ class _Planning:
             ),
             brokers=(),
             store_root=dirname(path),
-            is_local=True,
-            plain_ray=False,
-            metrics_port=DEFAULT_METRICS_PORT if metrics_port is None else metrics_port,
-            metrics_port_is_default=metrics_port is None,
-            metrics_names=read_metrics_names(self._own(METRICS_NAMES, str)),
-            warnings=tuple(dict.fromkeys(self._warnings)),
-            tls_text=self._tls_text,
             **everywhere,
         )
 

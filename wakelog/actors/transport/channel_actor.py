@@ -4,11 +4,17 @@ A client of this host brings frames over a socket that the actor names (`network
 others bring them by calls (`network.call_channels`). Their requests pass the same lanes, checks and
 processors as those of a port. Whoever may call an actor is taken for a process of this host.
 
+While it accepts, its process looks for cycles and returns memory by time.
+
 Source: none upstream.
 """
 
+import asyncio
+import os
 from contextlib import suppress
 
+from wakelog.actors.transport.free_memory import free_memory
+from wakelog.actors.transport.full_collections import FullCollections
 from wakelog.network.call_channels import Accept, CallChannels
 from wakelog.network.call_transport import NO_CHUNK
 from wakelog.network.local_socket import LocalSocket
@@ -20,14 +26,27 @@ class ChannelActor:
     channels: CallChannels | None = None
     _local: LocalSocket | None = None
 
+    def __init__(self) -> None:
+        self._collections = FullCollections()
+        self._free_memory = free_memory()
+        self._starting = asyncio.Lock()
+
+    async def ping(self) -> int:
+        """Return this process's id, to show that the loop turns."""
+        return os.getpid()
+
     def open_channels(self, accept: Accept) -> None:
         """Accept clients from now on."""
+        self._collections.begin()
+        self._free_memory.begin()
         self.channels = CallChannels(accept)
         with suppress(OSError):  # all come by calls
             self._local = LocalSocket(accept)
 
     def close_channels(self) -> None:
         """Accept no more; the connections that are open go on."""
+        self._collections.end()
+        self._free_memory.end()
         self.channels = None
         local, self._local = self._local, None
         if local is not None:
