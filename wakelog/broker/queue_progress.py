@@ -5,14 +5,14 @@ Broker's thread. `measure` then reads queue ends and store times, on any thread,
 for the disk. A group that has committed in other queues of a topic only lags by the whole queue.
 
 Above QUEUES_MAX, or once `has_time` returns False, the rest is left out and counted: a partial
-scrape is better than a late one.
+scrape is better than a late one. Queues that groups consume come before others.
 
 Source: org.apache.rocketmq.broker.processor.AdminBrokerProcessor.getConsumeStats (4.9.3), which
 takes 0 for an offset that was never committed, even if the queue no longer begins there.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -76,16 +76,11 @@ def measure(
     queues = store.queues()
     left_out = progress.left_out
     left_out["group"] = selection.left_out_count
-    # Those of the groups first. By name, so that the same queues are left out each time.
+    # By name, so that the same queues are left out each time.
+    named = [(topic, queue_id) for topic in sorted(queues) for queue_id in sorted(queues[topic])]
     wanted = {topic for _, topic, _ in selection.groups}
-    topics = sorted(queues, key=lambda topic: (topic not in wanted, topic))
-    named = [(topic, queue_id) for topic in topics for queue_id in sorted(queues[topic])]
-    for count, (topic, queue_id) in enumerate(named):
-        if count >= queues_max or not has_time():
-            left_out["queue"] += 1
-            continue
-        ends = progress.max_offset.setdefault(topic, {})
-        ends[queue_id] = store.max_queue_offset(topic, queue_id)
+    of_groups = [queue for queue in named if queue[0] in wanted]
+    _measure_ends(progress, store, of_groups, has_time, queues_max)
     room_count = queues_max
     for group, topic, offsets in selection.groups:
         if topic not in queues:
@@ -101,7 +96,25 @@ def measure(
         progress.oldest_seconds.setdefault(group, {})[topic] = (now_ms - oldest_ms) / 1000
         catch_up_seconds = _catch_up_seconds(sum(lags.values()), minute, group, topic)
         progress.catch_up_seconds.setdefault(group, {})[topic] = catch_up_seconds
+    others = [queue for queue in named if queue[0] not in wanted]
+    _measure_ends(progress, store, others, has_time, queues_max - len(of_groups))
     return progress
+
+
+def _measure_ends(
+    progress: QueueProgress,
+    store: MessageStore,
+    queues: Sequence[tuple[str, int]],
+    has_time: Callable[[], bool],
+    queues_max: int,
+) -> None:
+    """Add the ends of queues, and count those that there is no room or no time for."""
+    for count, (topic, queue_id) in enumerate(queues):
+        if count >= queues_max or not has_time():
+            progress.left_out["queue"] += 1
+            continue
+        ends = progress.max_offset.setdefault(topic, {})
+        ends[queue_id] = store.max_queue_offset(topic, queue_id)
 
 
 def _catch_up_seconds(lag: int, minute: RecentTraffic, group: str, topic: str) -> float:
