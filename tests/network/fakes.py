@@ -30,10 +30,19 @@ class FakeClock:
 
 
 class FakeLoop:
-    """``call_soon`` and nothing else; ``turn_over`` runs what was scheduled before it."""
+    """``call_soon`` and ``call_later``; ``turn_over`` runs what was scheduled before it."""
 
     def __init__(self) -> None:
         self.ready: deque[Callable[[], None]] = deque()
+        self.timers: list[tuple[float, Callable[[], None]]] = []
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> None:
+        self.timers.append((seconds, callback))
+
+    def end_timers(self) -> None:
+        timers, self.timers = self.timers, []
+        for _, callback in timers:
+            callback()
 
     def call_soon(self, callback: Callable[[], None]) -> None:
         self.ready.append(callback)

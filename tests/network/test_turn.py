@@ -78,6 +78,7 @@ class Bench:
             in_order_codes=in_order_codes,
             answer_error=answer_error,
             call_soon=self.loop.call_soon,
+            call_later=self.loop.call_later,
             clock_seconds=self.clock,
             wall_ms=self.clock.wall_ms,
         )

@@ -42,7 +42,8 @@ class Activity:
 
     ``frame_begun_seconds`` is set while the rest of a frame is missing. It moves on with each
     ``frame_bytes_step`` of the frame, and while the server itself does not read. ``frame_bytes``
-    came since then. ``drained_bytes`` is what the kernel has sent.
+    came since then. ``drained_bytes`` is what the kernel has sent. ``oneway_count`` chunks in a
+    row, the last one at ``oneway_seconds``, had one-way messages only, and came close together.
     """
 
     read_seconds: float
@@ -51,6 +52,8 @@ class Activity:
     frame_begun_seconds: float | None
     drained_bytes: int = 0
     frame_bytes: int = 0
+    oneway_count: int = 0
+    oneway_seconds: float = 0.0
 
     @classmethod
     def begin(cls, now_seconds: float) -> "Activity":

@@ -38,6 +38,7 @@ PAUSED_BY_LANE = 0x1
 PAUSED_BY_WRITES = 0x2
 PAUSED_BY_TURN = 0x4
 PAUSED_BY_ORDER = 0x8
+PAUSED_BY_REST = 0x10
 
 DEFERRED_BYTES_MIN = 4_096
 """A shorter chunk is decoded at once: its few requests do not wait for the many of others. A

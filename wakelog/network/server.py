@@ -105,6 +105,7 @@ class Server:
             answer_error=answer_error,
             process_run=process_run,
             call_soon=self._loop.call_soon,
+            call_later=self._loop.call_later,
             clock_seconds=clock_seconds,
             wall_ms=wall_ms,
         )

@@ -45,6 +45,7 @@ from wakelog.network.handler import AnswerError, Handler, Park, ProcessRun, park
 from wakelog.network.lanes import LARGE_BYTES, InLane, Lanes, Offer
 from wakelog.network.limits import ServerLimits
 from wakelog.network.loop_lag import LoopLag
+from wakelog.network.rests import CallLater, Rests
 from wakelog.network.time_share import run_for_a_share
 from wakelog.protocol.command import ONEWAY_FLAG, RemotingCommand
 from wakelog.protocol.errors import RemoteProtocolError
@@ -128,6 +129,7 @@ class Turn:
         answer_error: AnswerError = refusals.failed,
         process_run: ProcessRun | None = None,
         call_soon: Callable[[Callable[[], None]], Any],
+        call_later: CallLater,
         clock_seconds: Callable[[], float] = time.monotonic,
         wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
@@ -136,6 +138,7 @@ class Turn:
         park: keeps an outcome that is neither a response nor work.
         executors: begin the effects of work, by their class.
         process_run: handles the sends of a `SendRun`; connections gather none without it.
+        call_later: calls a function after some seconds.
         in_order_codes: later requests of a connection and lane wait while work for these pauses.
         """
         self._handler = handler
@@ -153,6 +156,7 @@ class Turn:
         )
         self._wall_ms = wall_ms
         self._driver = Driver(self, executors, clock_seconds, wall_ms)
+        self._rests = Rests(call_later)
         self._log = logger(Log.REMOTING)
         self._line_budget = LineBudget()
         self.is_scheduled = False
@@ -344,6 +348,7 @@ class Turn:
 
     def _process(self, connection: Connection, request: RemotingCommand, now_ms: int) -> None:
         """Hand a request that was taken from its lane to the handler, and keep its answer."""
+        connection.activity.oneway_count = 0
         try:
             outcome = self._handler.process(request, connection, now_ms)
             if outcome.__class__ is not RemotingCommand:
@@ -358,7 +363,7 @@ class Turn:
     def _take_run(self, connection: Connection, run: SendRun, now_ms: int) -> None:
         """Have the sends of a run handled: each is stored, or refused, before the next one."""
         assert self._process_run is not None
-        is_plain = True
+        is_plain, has_answer = True, False
         while run.left_count:
             taken_count = run.taken_count
             try:
@@ -368,6 +373,7 @@ class Turn:
                     self._has_answered = True
                 elif outcome is not None:
                     self._park(outcome, run, PendingReply(self, connection, run))
+                has_answer = has_answer or outcome is not None
             except Exception as error:
                 for request in run.requests(taken_count, run.taken_count):
                     self._fail(connection, request, error)
@@ -377,6 +383,10 @@ class Turn:
         # The next run may be longer if this one took as little time as its messages may.
         decoder = connection.peer.decoder
         decoder.run_messages_max = PLAIN_RUN_MESSAGES_MAX if is_plain else RUN_MESSAGES_MAX
+        if is_plain and not has_answer:
+            self._rests.after_oneway(connection, len(run.chunk))
+        else:
+            connection.activity.oneway_count = 0
 
     def carry_on(self, connection: Connection, request: RemotingCommand, outcome: Any) -> None:
         """Carry on a request whose answer is not ready: begin its work, or park its outcome."""

@@ -102,6 +102,7 @@ class Side:
             answer_error=error_response,
             process_run=self.process_run if gathers_sends else None,
             call_soon=self.loop.call_soon,
+            call_later=self.loop.call_later,
             clock_seconds=self.clock,
             wall_ms=lambda: NOW_MS,
         )
