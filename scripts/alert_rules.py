@@ -208,6 +208,17 @@ ALERTS: Final = (
         {series("rocketmq_flush_waits_timed_out_total"): f"0x24 5x{SAMPLES_COUNT}"},
     ),
     Alert(
+        "WakelogActorHangs",
+        CRITICAL,
+        "1m",
+        "rocketmq_actor_answers == 0",
+        "{{ $labels.actor }} of {{ $labels.broker }} does not answer: it hangs, or is too busy.",
+        "disk_hangs",
+        "5m",
+        {**OF_BROKER, "actor": "broker"},
+        {series("rocketmq_actor_answers", actor="broker"): steady(0)},
+    ),
+    Alert(
         "WakelogStoreDamaged",
         CRITICAL,
         "0m",
@@ -378,6 +389,7 @@ NORMAL: Final[dict[str, str]] = {
     series("rocketmq_certificate_expiry_timestamp_seconds", role="broker"): steady(90 * 86_400),
     series("rocketmq_actor_trouble", actor="x", reason="x", remedy="x"): f"_x{SAMPLES_COUNT}",
     series("rocketmq_actor_attached", actor="reput"): steady(1),
+    series("rocketmq_actor_answers", actor="broker"): steady(1),
     series("rocketmq_put_duration_seconds_bucket", le="0.01"): growing(15_000),
     series("rocketmq_put_duration_seconds_bucket", le="+Inf"): growing(15_000),
 }

@@ -92,6 +92,15 @@ WORK = (
         ),
     ),
     graph(
+        "Answers",
+        "Actors that gave their numbers in time: 1 each. With Ray only.",
+        COUNT,
+        (
+            f"min by (broker, actor) (rocketmq_actor_answers{{{OF_BROKER}}})",
+            "{{broker}} {{actor}}",
+        ),
+    ),
+    graph(
         "Pool",
         "Requests given to the pool of threads in a second.",
         REQUESTS_PER_SECOND,
