@@ -72,22 +72,28 @@ def test_calls_keep_no_buffer(library: Library) -> None:
     random = Random(4)
     for call in sound_calls(library, random):
         name, arguments = unfit(call, random)
-        before = [sys.getrefcount(value) for value in arguments]
+        buffers = [value for value in arguments if not isinstance(value, int)]
+        before = [sys.getrefcount(value) for value in buffers]
         with suppress(ValueError, OverflowError):
             getattr(library, name)(*arguments)
-        assert [sys.getrefcount(value) for value in arguments] == before
-        for value in arguments:
+        assert [sys.getrefcount(value) for value in buffers] == before
+        for value in buffers:
             if isinstance(value, array):
                 value.append(0)  # an exported one cannot grow
 
 
 def test_other_threads_run_meanwhile(library: Library) -> None:
-    data, rounds = bytes(64 << 20), 0
-    thread = threading.Thread(target=library.crc32, args=(data,))
-    thread.start()
-    while thread.is_alive():
-        rounds += 1
-    assert rounds > 100
+    data = bytes(64 << 20)
+
+    def rounds_meanwhile() -> int:
+        rounds, thread = 0, threading.Thread(target=library.crc32, args=(data,))
+        thread.start()
+        while thread.is_alive():
+            rounds += 1
+        return rounds
+
+    # A busy machine may run the one before the other.
+    assert max(rounds_meanwhile() for _ in range(10)) > 100
 
 
 @pytest.mark.parametrize("records_max", [16, 200])

@@ -144,6 +144,19 @@ def check_groups(columns: Columns, requests: list[DispatchRequest]) -> None:
     } == expected
 
 
+def test_usual_records_are_read_as_the_plain_way_does(functions: ScanFunctions) -> None:
+    log = LogBytes(segment_bytes=BUFFER_BYTES)
+    for i in range(40):
+        tags = "abcdefg"[: i % 8] + "z" * (i % 3)  # of which some have a negative hash
+        log.add(properties(TAGS=tags, KEYS=f"k{i}"), queue_id=i % 2, queue_offset=i // 2 + i // 39)
+    columns = scanned(functions, log, delays_ms=DELAYS_MS)
+    requests = plain_of(bytes(log.data)).requests
+    assert columns.requests() == requests
+    assert min(request.tags_code for request in requests) < 0
+    check_groups(columns, requests)
+    assert [group.unbroken for group in columns.groups()] == [True, False]
+
+
 def test_full_columns_end_a_scan_without_a_reason(functions: ScanFunctions) -> None:
     log = LogBytes(segment_bytes=BUFFER_BYTES)
     for _ in range(5):
