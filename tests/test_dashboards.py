@@ -7,6 +7,7 @@ from typing import Any
 
 import promql_parser
 import pytest
+import yaml
 
 from scripts.generate import DOCUMENTS, ROOT
 from wakelog.telemetry.metric_spec import Kind
@@ -158,3 +159,18 @@ def test_panels_have_places_of_their_own(path: str) -> None:
         assert not cells & taken
         assert place["x"] + place["w"] <= 24
         taken |= cells
+
+
+def provisioned(name: str) -> Any:
+    """Return a file by which Grafana is set up."""
+    return yaml.safe_load((ROOT / "dashboards" / "provisioning" / name / "wakelog.yml").read_text())
+
+
+def test_grafana_finds_the_boards_and_prometheus() -> None:
+    [provider] = provisioned("dashboards")["providers"]
+    assert provider["type"] == "file" and provider["options"]["path"].startswith("/")
+    [source] = provisioned("datasources")["datasources"]
+    scraped = yaml.safe_load((ROOT / "deploy" / "prometheus.yml").read_text())
+    assert source["type"] == "prometheus"
+    assert source["jsonData"]["timeInterval"] == scraped["global"]["scrape_interval"]
+    assert [(ROOT / "deploy" / path).is_file() for path in scraped["rule_files"]] == [True]
