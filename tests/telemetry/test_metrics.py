@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 
 from scripts import version as scripts_version
 from wakelog.telemetry import build
@@ -89,6 +91,17 @@ def test_everything_is_exposed_at_once(statistics: dict[str, Any]) -> None:
     of_broker = 'broker="broker-a",cluster="DefaultCluster"'
     assert f'rocketmq_consumer_offset{{{of_broker},group="consumers",topic="metrics"}} 5.0' in text
     assert 'rocketmq_dispatch_lag_bytes{broker="broker-a",dispatcher="builtin"} 0.0' in text
+
+
+@pytest.mark.slow
+def test_everything_is_openmetrics_too(statistics: dict[str, Any]) -> None:
+    """The exporter has gauges whose names end as those of counters."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(StatisticsCollector(lambda: statistics, EVERY))
+    encode, _ = choose_encoder("application/openmetrics-text;version=1.0.0")
+    families = parse_openmetrics(encode(registry).decode())  # type: ignore[no-untyped-call]
+    names = {family.name for family in families}
+    assert {"rocketmq_brokeruntime_put_message_size_total", "rocketmq_messages_in"} <= names
 
 
 def test_labels_stand_in_the_order_of_the_path() -> None:
