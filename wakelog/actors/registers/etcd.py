@@ -37,7 +37,7 @@ class Etcd:
 
     def __init__(self, address: RegisterAddress) -> None:
         """Ask nothing yet. Raises: RegisterRefused."""
-        options = address.take_options("ca", "cert", "key")
+        options = address.checked_options("ca", "cert", "key")
         if "@" in address.place:
             raise RegisterRefused(
                 "an etcd address has no user and password here", "Use client certificates."

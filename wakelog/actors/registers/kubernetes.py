@@ -54,7 +54,7 @@ class KubernetesLease:
 
     def __init__(self, address: RegisterAddress) -> None:
         """Ask nothing yet. Raises: RegisterRefused."""
-        options = address.take_options("server", "ca", "token")
+        options = address.checked_options("server", "ca", "token")
         namespace, _, name = address.place.partition("/")
         if not (_LABEL.fullmatch(namespace) and _LABEL.fullmatch(name)):
             cause = f"{address.text} names no namespace and name"

@@ -60,7 +60,7 @@ class LockedFile:
 
     def __init__(self, address: RegisterAddress) -> None:
         """Touch nothing yet. Raises: RegisterRefused for a path that is not absolute."""
-        address.take_options()
+        address.checked_options()
         if not os.path.isabs(address.place):
             raise RegisterRefused(
                 f"{address.text} names no absolute path", "Give file:///PATH, with three slashes."

@@ -116,7 +116,7 @@ class RegisterAddress(NamedTuple):
     options: dict[str, str]
     text: str
 
-    def take_options(self, *known: str) -> dict[str, str]:
+    def checked_options(self, *known: str) -> dict[str, str]:
         """Return the options. Raises: RegisterRefused if there is one that is not known."""
         for name in self.options:
             if name not in known:

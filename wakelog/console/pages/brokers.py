@@ -6,7 +6,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from wakelog.console.cluster_reading import BrokerReading
-from wakelog.console.pages.site import Console, Page, PageRoute, path
+from wakelog.console.pages.site import Console, Page, PageRoute, tabs_of
 from wakelog.console.views import brokers as views
 from wakelog.console.views import replicas, services, settings, store_health, verdict
 
@@ -36,9 +36,9 @@ async def broker(console: Console, request: Request) -> Page:
     if not found:
         raise HTTPException(404, f"The name server knows no broker {name}")
     row = found[0]
-    tab = query.get("tab", "")
-    tab = tab if tab in dict(TABS) else TABS[0][0]
-    here = row.reading.name, str(row.reading.broker_id)
+    tabs = tabs_of(request, TABS, "brokers", row.reading.name, str(row.reading.broker_id))
+    # each viewer would ask for the configuration after each reading
+    is_live = tabs["tab"] != "configuration"
     readings = [each for each in reader.shown.brokers if each.name == name]
     group = replicas.group_of(readings)
     values = {
@@ -52,13 +52,11 @@ async def broker(console: Console, request: Request) -> Page:
         "services": services.service_rows(row.reading),
         "services_not_reported": services.NOT_REPORTED,
         "wrong": verdict.lines(views.findings_about(row.reading, reader.findings)),
-        "settings": await _settings(console, row.reading, query) if tab == "configuration" else [],
+        "settings": await _settings(console, row.reading, query) if not is_live else [],
         "runtime": views.runtime_rows(row.reading, query),
         "filter": query.get("q", ""),
-        "tab": tab,
-        "tabs": [(x, text, path("brokers", *here, tab=x)) for x, text in TABS],
+        **tabs,
     }
-    is_live = tab != "configuration"  # each viewer would ask for it after each reading
     return Page("broker.html", name, values, here="brokers", is_live=is_live)
 
 

@@ -7,7 +7,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from wakelog.console.actions.group_settings import values_of
-from wakelog.console.pages.site import Console, Page, PageRoute, path
+from wakelog.console.pages.site import Console, Page, PageRoute, tabs_of
 from wakelog.console.rules import OK
 from wakelog.console.views import groups as views
 from wakelog.console.views import verdict
@@ -35,7 +35,6 @@ async def group(console: Console, request: Request) -> Page:
     found = reader.shown.groups.get(name)
     if found is None:
         raise HTTPException(404, f"No broker knows the group {name}")
-    tab = request.query_params.get("tab", "")
     answer = views.answer(name, found, reader.findings, reader.shown.taken_ms)
     configs = views.config_rows(name, reader.shown)
     homes = [each for each in reader.shown.brokers if name in each.groups]
@@ -59,8 +58,7 @@ async def group(console: Console, request: Request) -> Page:
         "forms": forms,
         "is_paused": any(not each.consume_enable for each in found.configs),
         "cluster_name": homes[0].cluster if homes else "",
-        "tab": tab if tab in dict(TABS) else TABS[0][0],
-        "tabs": [(x, text, path("groups", name, tab=x)) for x, text in TABS],
+        **tabs_of(request, TABS, "groups", name),
     }
     return Page("group.html", name, values, here="groups")
 

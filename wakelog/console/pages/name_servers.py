@@ -5,7 +5,7 @@ from typing import Final
 from starlette.requests import Request
 
 from wakelog.client.errors import ClientError
-from wakelog.console.pages.site import Console, Page, PageRoute, path
+from wakelog.console.pages.site import Console, Page, PageRoute, tabs_of
 from wakelog.console.views import name_servers as views
 from wakelog.protocol.bodies import KVTable
 from wakelog.protocol.body_codec import decode_response
@@ -19,12 +19,12 @@ TABS: Final = (("routes", "Routes"), ("settings", "Settings"), ("values", "Value
 async def name_servers(console: Console, request: Request) -> Page:
     """Show the name servers; `tab` in the URL says what of them, `namespace` which values."""
     query, servers = dict(request.query_params), console.reader.name_servers
-    tab = query.get("tab", "")
-    tab = tab if tab in dict(TABS) else TABS[0][0]
+    tabs = tabs_of(request, TABS, "name-servers")
+    is_live = tabs["tab"] != "values"  # each viewer would ask for them after each reading
     namespace = query.get("namespace", "").strip() or ORDER_NAMESPACE
     table: dict[str, str] = {}
     failed: ClientError | None = None
-    if tab == "values":
+    if not is_live:
         try:
             table = await _values(console, namespace)
         except ClientError as error:
@@ -41,10 +41,8 @@ async def name_servers(console: Console, request: Request) -> Page:
         "is_order": namespace == ORDER_NAMESPACE,
         "failed": failed,
         "filter": query.get("q", ""),
-        "tab": tab,
-        "tabs": [(x, text, path("name-servers", tab=x)) for x, text in TABS],
+        **tabs,
     }
-    is_live = tab != "values"  # each viewer would ask for them after each reading
     return Page("name_servers.html", "Name servers", values, here="brokers", is_live=is_live)
 
 

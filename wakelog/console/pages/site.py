@@ -5,7 +5,7 @@ alone, which is sent to a browser that watches.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -162,6 +162,15 @@ def path(*parts: str, **query: object) -> str:
     text = "/" + "/".join(quote(each, safe="") for each in parts)
     given = {name: value for name, value in query.items() if value not in (None, "")}
     return f"{text}?{urlencode(given)}" if given else text
+
+
+def tabs_of(request: Request, tabs: Sequence[tuple[str, str]], *parts: str) -> dict[str, Any]:
+    """Return the tab of a page that the URL names, the first by default, and links to all."""
+    tab = request.query_params.get("tab", "")
+    return {
+        "tab": tab if tab in dict(tabs) else tabs[0][0],
+        "tabs": [(name, text, path(*parts, tab=name)) for name, text in tabs],
+    }
 
 
 def exact_text(value: float | None) -> str:

@@ -5,7 +5,7 @@ from typing import Final
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from wakelog.console.pages.site import Console, Page, PageRoute, path
+from wakelog.console.pages.site import Console, Page, PageRoute, path, tabs_of
 from wakelog.console.views import clients
 from wakelog.console.views import topics as views
 
@@ -39,7 +39,7 @@ async def topic(console: Console, request: Request) -> Page:
     addresses = {row.broker: row.address for row in configs}
     oldest = await console.oldest.of(name, ends.table, addresses) if ends else None
     producers = clients.producer_rows(reader.shown, addresses)
-    tab = request.query_params.get("tab", "")
+    tabs = tabs_of(request, TABS, "topics", name)
     values = {
         "name": name,
         "kind": views.kind_of(name, reader.shown),
@@ -54,11 +54,8 @@ async def topic(console: Console, request: Request) -> Page:
         "without": [x for x in clients.without_producers(reader.shown) if x in addresses],
         "may": views.may_text,
         "cluster_name": next(x.cluster for x in reader.shown.brokers if name in x.topics),
-        "tab": tab if tab in dict(TABS) else TABS[0][0],
-        "tabs": [
-            *((x, text, path("topics", name, tab=x)) for x, text in TABS),
-            ("messages", "Messages", path("topics", name, "messages")),
-        ],
+        "tab": tabs["tab"],
+        "tabs": [*tabs["tabs"], ("messages", "Messages", path("topics", name, "messages"))],
     }
     return Page("topic.html", name, values, here="topics")
 
