@@ -85,15 +85,26 @@ def test_calls_keep_no_buffer(library: Library) -> None:
 def test_other_threads_run_meanwhile(library: Library) -> None:
     data = bytes(64 << 20)
 
-    def rounds_meanwhile() -> int:
-        rounds, thread = 0, threading.Thread(target=library.crc32, args=(data,))
-        thread.start()
-        while thread.is_alive():
-            rounds += 1
-        return rounds
+    def work(order: list[str]) -> None:
+        order.append("begins")
+        library.crc32(data)
+        order.append("ends")
 
-    # A busy machine may run the one before the other.
-    assert max(rounds_meanwhile() for _ in range(10)) > 100
+    def order_of() -> list[str]:
+        order: list[str] = []
+        thread = threading.Thread(target=work, args=(order,))
+        thread.start()
+        order.append("another runs")
+        thread.join()
+        return order
+
+    before_seconds = sys.getswitchinterval()
+    sys.setswitchinterval(60.0)  # no thread has to give the lock up
+    try:
+        orders = [order_of() for _ in range(10)]  # a busy machine may run one after the other
+    finally:
+        sys.setswitchinterval(before_seconds)
+    assert ["begins", "another runs", "ends"] in orders
 
 
 @pytest.mark.parametrize("records_max", [16, 200])
