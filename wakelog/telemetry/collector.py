@@ -92,7 +92,18 @@ def add_up(series: Iterable[tuple[tuple[str, ...], Any]]) -> Series:
 
 
 def read_series(spec: MetricSpec, values: Any) -> Series:
-    """Return the series of one family, of all its sources."""
+    """Return the series of one family, of all its sources, by the labels that it shows."""
+    return _shown(spec, _read_bound(spec, values), values)
+
+
+def _shown(spec: MetricSpec, series: Series, values: Any) -> Series:
+    if not spec.shown:
+        return series
+    return add_up(show_labels(spec.shown, labels_of(spec.sources[0]), series, values))
+
+
+def _read_bound(spec: MetricSpec, values: Any) -> Series:
+    """Return the series of one family by the labels that its paths bind."""
     first, *others = spec.sources
     found = find_series(first, values)
     if spec.minus:
@@ -100,9 +111,6 @@ def read_series(spec: MetricSpec, values: Any) -> Series:
         found = {key: max(0, found[key] - other[key]) for key in found if key in other}
     for source in others:
         found |= find_series(source, values)
-    if spec.shown:
-        bound = labels_of(first)
-        return add_up(show_labels(spec.shown, bound, found, values))
     return found
 
 
@@ -152,7 +160,8 @@ class StatisticsCollector(Collector):
         for spec in self._specs:
             if spec is DROPPED_SERIES:
                 continue
-            series = self._capped(spec, read_series(spec, values))
+            # What is left out is not given labels first: that takes as long as to write it.
+            series = _shown(spec, self._capped(spec, _read_bound(spec, values)), values)
             if series:
                 yield make_family(spec, series)
         yield make_family(
