@@ -19,6 +19,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from scripts.alert_rules import RECORDED
 from tests.actors.client import Client
 from tests.compat.processes import ProcessFailed, TestProcess, free_port
 from tests.compat.provision import prometheus_binaries
@@ -119,7 +120,8 @@ def prometheus(broker: Ports, tmp_path_factory: pytest.TempPathFactory) -> Itera
     """Run Prometheus by the configuration of deploy/, at the broker."""
     folder = tmp_path_factory.mktemp("prometheus")
     configuration = yaml.safe_load(CONFIGURATION.read_text())
-    configuration["global"] = {"scrape_interval": SCRAPE, "scrape_timeout": SCRAPE}
+    names = ("scrape_interval", "scrape_timeout", "evaluation_interval")
+    configuration["global"] = dict.fromkeys(names, SCRAPE)
     configuration["rule_files"] = [
         str(CONFIGURATION.parent / x) for x in configuration["rule_files"]
     ]
@@ -188,7 +190,7 @@ def test_every_query_of_every_board_returns_data(prometheus: Prometheus) -> None
     """Prometheus has to have seen everything twice; the last query to have data ends the wait."""
     every = {expression for path in BOARDS for expression in expressions_of(path)}
     asked = {LIMIT.sub("", expression) for expression in every if not is_of_others(expression)}
-    missing = set(map(expanded, asked))
+    missing = {*map(expanded, asked), *(rule.name for rule in RECORDED)}
 
     def complete() -> bool:
         missing.difference_update([text for text in missing if query(prometheus.port, text)])
@@ -197,6 +199,12 @@ def test_every_query_of_every_board_returns_data(prometheus: Prometheus) -> None
     with suppress(ProcessFailed):
         prometheus.process.wait_until(complete, seconds_max=DATA_SECONDS_MAX, what="complete")
     assert not missing
+
+
+def test_no_alert_fires_at_a_broker_that_works(prometheus: Prometheus) -> None:
+    """Those that wait some minutes are pending at most; a disk over its limit would be one."""
+    firing = query(prometheus.port, 'ALERTS{alertstate="firing"}')
+    assert [one["metric"]["alertname"] for one in firing] == []
 
 
 def test_prometheus_counts_what_was_sent(prometheus: Prometheus) -> None:
