@@ -5,12 +5,18 @@ import pytest
 from tests.broker.harness import send_fields
 from tests.broker.processors.test_send_run import Side
 from tests.network.fakes import connect
+from tests.twins import twins, use_twin
 from wakelog.network.connection import Connection
 from wakelog.network.limits import ServerLimits
 from wakelog.network.rests import CHUNK_BYTES_MAX, CHUNKS_MIN, NEAR_SECONDS, REST_SECONDS
 from wakelog.protocol.codes import RequestCode
 from wakelog.protocol.command import ONEWAY_FLAG, make_request
 from wakelog.protocol.frame import encode_frame
+
+
+@pytest.fixture(params=twins(), autouse=True)
+def _twin(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_twin(request.param, monkeypatch)
 
 
 def send(*, oneway: bool = True, code: int = 310, size: int = 10, **changes: str) -> bytes:
@@ -60,7 +66,7 @@ def test_a_connection_rests_once_it_has_sent_one_way_messages_close_together() -
         send(oneway=False),
         send() + send(oneway=False),
         send(code=RequestCode.SEND_MESSAGE, oneway=False),
-        send(i="DELAY\x011"),
+        send() + send(oneway=False, i="DELAY\x011"),
         send(code=999, oneway=False),
     ],
 )

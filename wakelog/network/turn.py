@@ -348,7 +348,10 @@ class Turn:
 
     def _process(self, connection: Connection, request: RemotingCommand, now_ms: int) -> None:
         """Hand a request that was taken from its lane to the handler, and keep its answer."""
-        connection.activity.oneway_count = 0
+        if request.flag & ONEWAY_FLAG:
+            self._rests.after_oneway(connection, len(request.body))
+        else:
+            connection.activity.oneway_count = 0
         try:
             outcome = self._handler.process(request, connection, now_ms)
             if outcome.__class__ is not RemotingCommand:

@@ -91,7 +91,8 @@ class FrameDecoder:
 
     __slots__ = (
         *("_body_bytes_max", "_buffer", "_dropped_bytes", "_frame_bytes_max", "_needed_bytes"),
-        *("_oversized", "_read_run", "run_messages_max", "is_in_frame", "preceding", "refusals"),
+        *("_gathers_one", "_oversized", "_read_run"),
+        *("run_messages_max", "is_in_frame", "preceding", "refusals"),
     )
 
     def __init__(
@@ -104,12 +105,14 @@ class FrameDecoder:
         """Start at the beginning of a connection.
 
         body_bytes_max: a request with a longer body comes without it. None if every body is read.
-        gathers_sends: plain sends come as a SendRun.
+        gathers_sends: plain sends come as a SendRun. In plain Python one that comes alone does not:
+            a command takes less time than a run of one.
         """
         assert frame_bytes_max > _PREFIX.size
         self._frame_bytes_max = frame_bytes_max
         self._body_bytes_max = body_bytes_max
         self._read_run = read_run if gathers_sends else None
+        self._gathers_one = read_run is compiled_run.read_run
         self.run_messages_max = RUN_MESSAGES_MAX
         self._oversized: RemotingCommand | None = None
         self._dropped_bytes = 0  # bytes of its body that have yet to come
@@ -142,7 +145,8 @@ class FrameDecoder:
                     self._buffer += view[position:]
                     self._needed_bytes = self._next_needed(frame_bytes)
                     break
-                if self._read_run is not None:
+                is_alone = not commands and position + frame_bytes == end
+                if self._read_run is not None and (self._gathers_one or not is_alone):
                     found = self._read_run(view, position, self.run_messages_max)
                     if found is not None:
                         run, position = found

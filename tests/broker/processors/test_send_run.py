@@ -378,6 +378,12 @@ def test_sends_that_come_together_are_few_runs() -> None:
     assert [each.code for each in found["answers"]] == [ResponseCode.SUCCESS] * 40
 
 
+def test_a_send_alone_is_a_run_in_c_only() -> None:
+    side = Side()
+    assert len(side.receive(sends(1), in_time=True)["answers"]) == 1
+    assert side.runs == ([1] if frame.read_run is not plain_run.read_run else [])
+
+
 def test_a_run_in_c_is_longer_after_one_that_was_plain() -> None:
     side = Side()
     side.receive([b"".join(sends(20))], in_time=True)
@@ -473,7 +479,7 @@ def test_connections_take_turns_after_each_run() -> None:
     other = Connection(side, ServerLimits(), clock_seconds=side.clock, gathers_sends=True)
     transport = connect(other)
     side.connection.data_received(b"".join(sends(5 * RUN_MESSAGES_MAX)))
-    other.data_received(b"".join(sends(1, e="1")))
+    other.data_received(b"".join(sends(2, e="1")))
     side.loop.run_until_quiet()
-    assert side.runs[:2] == [RUN_MESSAGES_MAX, 1]
-    assert len(FrameDecoder().feed(bytes(transport.taken))) == 1
+    assert side.runs[:2] == [RUN_MESSAGES_MAX, 2]
+    assert len(FrameDecoder().feed(bytes(transport.taken))) == 2
