@@ -74,6 +74,7 @@ async def cause_every_line(client: Client, plan: Plan) -> None:
     sql = SubscriptionData(topic="T", sub_string="a > 1", expression_type="SQL92")
     check = CheckClientRequestBody(subscription_data=sql)
     await client.call(RequestCode.CHECK_CLIENT_CONFIG, {}, encode_body(check))
+    await client.call(RequestCode.CLEAN_UNUSED_TOPIC, {})
     host, _, port = client.address.rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(b"\x7f" * 64)  # a frame longer than any
@@ -90,6 +91,7 @@ def test_every_appender_has_lines(tmp_path: Path, log_format: LogFormat) -> None
         async with running(plan) as (_, client):
             await cause_every_line(client, plan)
             await wait_until(lambda: lines_of(tmp_path, Log.WATER_MARK), "a second")
+            await wait_until(lambda: lines_of(tmp_path, Log.AUDIT), "its thread")
 
     asyncio.run(main())
     for log in LOGS_OF_BROKER:

@@ -196,10 +196,9 @@ class Harness:
     def instructions(self) -> list[Instruction]:
         """Take the instructions, as a shell does; lines of the audit log are kept in `audited`."""
         taken = self.broker.take_instructions()
-        self.audited += [
-            x for x in taken if isinstance(x, WriteLine) and x.appender is Appender.AUDIT
-        ]
-        return [each for each in taken if each not in self.audited]
+        lines = [x for x in taken if isinstance(x, WriteLine) and x.appender is Appender.AUDIT]
+        self.audited += lines
+        return [each for each in taken if each not in lines]
 
     def pushed(self, code: int) -> list[int]:
         """Take the instructions and return the connections that were pushed a request."""
