@@ -35,7 +35,7 @@ class FakeActor:
         self.store_ids: list[str | None] = []
         self.is_clean = True
         self.hangs = False
-        self.is_busy = self.is_ended = False
+        self.is_busy = self.is_ended = self.is_idle = False
         self.pinged_count = 0
 
     async def start(self, store_id: str | None = None) -> dict[str, Any]:
@@ -70,7 +70,7 @@ class FakeActor:
     async def statistics(self) -> dict[str, Any]:
         if self.is_busy:
             await asyncio.Event().wait()
-        return {"kind": self.kind}
+        return {} if self.is_idle else {"kind": self.kind}
 
     async def health(self) -> dict[str, Any]:
         if self.is_busy:
@@ -277,7 +277,7 @@ def test_a_scrape_leaves_out_a_busy_actor_and_waits_for_no_longer_than_it_may(
 
     async def main() -> None:
         supervisor = await harness.started()
-        harness.actors["Reput"].is_busy = True
+        harness.actors["Reput"].is_busy = harness.actors["Flush"].is_idle = True
         found = await supervisor.metrics()
         broker, answered = found["brokers"]["broker-a"], found["supervisor"]["answered"]
         assert broker["services"]["reput"] == {}

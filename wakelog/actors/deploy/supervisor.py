@@ -257,7 +257,7 @@ class SupervisorActor:
         found: dict[str, Any]
         found, *measured = await asyncio.gather(self.statistics(SCRAPED_SECONDS_MAX), *asked)
         for broker, pieces in zip(self._brokers, measured, strict=True):
-            await asyncio.to_thread(add_pieces, found["brokers"][broker.broker_name], pieces)
+            await asyncio.to_thread(add_pieces, found["brokers"][broker.broker_name], pieces or ())
         return found
 
     async def health(self) -> dict[str, Any]:
@@ -266,9 +266,9 @@ class SupervisorActor:
         pings = [self._ask(one, "ping", SCRAPED_SECONDS_MAX) for one in self._name_servers]
         answers = await asyncio.gather(*asked, *pings)
         names = [str(one.broker_name) for one in self._brokers]
-        answer = all(answers[len(names) :])
-        said = dict(zip(names, answers, strict=False))
-        return await self._health.read(said, name_server_answers=answer)
+        name_servers_answer = all(answers[len(names) :])
+        said = {name: answer or {} for name, answer in zip(names, answers, strict=False)}
+        return await self._health.read(said, name_server_answers=name_servers_answer)
 
     async def statistics(self, seconds_max: float = STATISTICS_SECONDS_MAX) -> dict[str, Any]:
         """Return the statistics of every actor; {} for one that does not answer in time."""
@@ -280,7 +280,8 @@ class SupervisorActor:
         answered: dict[str, dict[str, int]] = {}
         for process, answer in zip(processes, answers, strict=True):
             by_actor = answered.setdefault(process.broker_name or "", {})
-            by_actor[process.service or process.kind] = int(bool(answer))
+            by_actor[process.service or process.kind] = int(answer is not None)
+            answer = answer or {}  # the service of a follower may have nothing to say
             if process.broker_name is None:
                 name_server = answer
             elif process.service is None:
@@ -317,11 +318,10 @@ class SupervisorActor:
         seconds_max: float,
         arguments: tuple[object, ...] = (),
     ) -> Any:
-        """Return the answer of a process; {} if there is none in time."""
+        """Return the answer of a process; None if there is none in time."""
         self._references["statistics"] += 1
         call = getattr(process.handle, method).remote(*arguments)
-        answer = await self._result(call, seconds_max)
-        return {} if answer is None else answer
+        return await self._result(call, seconds_max)
 
     async def _result(self, reference: Awaitable[Any], seconds_max: float) -> Any:
         """Return a call's result, None if it failed or took too long."""
