@@ -65,8 +65,12 @@ static int is_common(const uint8_t *record, struct entry entry) {
     /* The topic's length follows the body, the properties' length the topic. */
     size_t tail = HEAD_BYTES_V4 + body;
     tail += (size_t)1 + record[tail];
-    return tail <= size - 2 &&
-           ((size_t)record[tail] << 8 | record[tail + 1]) == size - 2 - tail;
+    if (tail > size - 2)
+        return 0;
+    size_t properties = (size_t)record[tail] << 8 | record[tail + 1];
+    if (properties > RECORD_PROPERTIES_BYTES_MAX)
+        properties = 0; /* a negative length */
+    return properties == size - 2 - tail;
 }
 
 int join_records(struct bytes view, int64_t begin, struct bytes entries, size_t count, uint8_t *out,
