@@ -236,8 +236,12 @@ def test_a_reset_has_a_bound_and_goes_on_in_steps(
     assert isinstance(work, Generator)
     assert [next(work) for _ in range(2)] == [None, None]
     assert isinstance(next(work), InPool)
-    monkeypatch.setattr(client_calls, "PUSHED_BYTES_MAX", 10)
-    refused = harness.ask(RESET, reset_fields())
-    assert refused.code == ResponseCode.SYSTEM_ERROR
-    assert "at most 10" in (refused.remark or "")
-    assert not list(pushes(harness))
+    assert harness.ask(RESET, reset_fields()).code == ResponseCode.SUCCESS
+    [pushed] = pushes(harness)
+    size_bytes = len(pushed.command.body)
+    for bytes_max, is_refused in ((size_bytes - 1, True), (size_bytes, False)):
+        monkeypatch.setattr(client_calls, "PUSHED_BYTES_MAX", bytes_max)
+        answer = harness.ask(RESET, reset_fields())
+        assert (answer.code == ResponseCode.SYSTEM_ERROR) is is_refused
+        assert (f"at most {bytes_max}" in (answer.remark or "")) is is_refused
+        assert (not list(pushes(harness))) is is_refused
