@@ -16,7 +16,7 @@ from tests.nameserver.harness import Harness as NameServerHarness
 from wakelog.broker.access.accounts import AccessFileRefused, read_file
 from wakelog.broker.config_file import all_settings
 from wakelog.cli.spark import SETTINGS
-from wakelog.nameserver.decision import Audited
+from wakelog.network.audit_line import AuditLine
 from wakelog.protocol.bodies import HeartbeatData, decode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
@@ -131,8 +131,8 @@ def test_cve_2023_37582(key: str) -> None:
     assert answered.code == ResponseCode.SYSTEM_ERROR
     shown = harness.ask(RequestCode.GET_NAMESRV_CONFIG).body
     assert b"owned" not in shown and b"test" not in shown
-    [audited] = harness.core.take_instructions()
-    assert isinstance(audited, Audited)  # and nothing is to be written
+    [line] = harness.core.take_instructions()
+    assert isinstance(line, AuditLine) and line.is_failed  # and nothing is to be written
 
 
 @pytest.mark.parametrize(
