@@ -4,7 +4,7 @@ Other sessions may run on the same machine, so everything is attributed, not mer
 - processes carry a word in their environment that only this session's descendants inherit, which
   holds for daemons too, whoever their parent is by then;
 - listening sockets are those of such processes (gone with them) and of the test process itself;
-- temporary files go to a directory of the session's own (`TMPDIR`), in memory where there is room;
+- temporary files go to a directory of the session's own (`TMPDIR`);
 - a new file in `/dev/shm`, or one with our name in the system's temporary directory, is ours if a
   process of this session was seen to have it open. A process of its own looks for that all along.
   It is left over if no living process has it open.
@@ -16,14 +16,12 @@ import getpass
 import os
 import re
 import select
-import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 SESSION_VARIABLE = "WAKELOG_TEST_SESSION"
@@ -31,14 +29,8 @@ GRACE_MS_MAX = 10_000  # a process that was told to stop may take this long to b
 _PROC = Path("/proc")
 # Whatever is in shared memory and in nobody's hands is memory lost, whoever named it: Ray's object
 # store and Python's own segments have names of their own. Anything may be in the other.
+_SHARED_PLACES = {Path("/dev/shm"): re.compile(""), Path("/tmp"): re.compile("wakelog")}
 _SESSION_PREFIX = "wl-"  # short: UNIX sockets below it have about a hundred characters in all
-_MEMORY = Path("/dev/shm")
-_SHARED_PLACES = {
-    _MEMORY: re.compile(f"^(?!{_SESSION_PREFIX})"),
-    Path("/tmp"): re.compile("wakelog"),
-}
-MEMORY_BYTES_MIN = 10 << 30
-"""Free memory with which sessions have their files there: three at a time write some GB."""
 # pytest keeps the folders of its own fixtures until the session's directory is removed.
 _EXPECTED_FOLDERS = (f"pytest-of-{getpass.getuser()}",)
 CHECK_SECONDS = 0.3
@@ -133,27 +125,8 @@ def _covered(paths: set[str], held: Iterable[str]) -> set[str]:
 
 
 def make_session_directory() -> Path:
-    """Make the temporary directory of this session; its name says whose it is.
-
-    A daily run syncs files many thousand times, which takes a disk milliseconds each: so it is in
-    memory where there is room, unless TMPDIR says where.
-    """
-    if "TMPDIR" not in os.environ and _free_memory_bytes() >= MEMORY_BYTES_MIN:
-        path = _MEMORY / f"{_SESSION_PREFIX}{os.getpid()}"
-        with suppress(OSError):  # an earlier process of this number may have left its own
-            path.mkdir(mode=0o700)
-            return path
+    """Make the temporary directory of this session; its name says whose it is."""
     return Path(tempfile.mkdtemp(prefix=f"{_SESSION_PREFIX}{os.getpid()}-"))
-
-
-def _free_memory_bytes() -> int:
-    """Return how much files in memory may take, 0 where there are none."""
-    try:
-        lines = (_PROC / "meminfo").read_text().splitlines()
-        available = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
-        return min(available << 10, shutil.disk_usage(_MEMORY).free)
-    except (OSError, StopIteration):
-        return 0
 
 
 def held_among(paths: set[str], process_ids: Iterable[int]) -> set[str]:

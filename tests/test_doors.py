@@ -6,7 +6,6 @@ and what arrives there is compared.
 """
 
 import asyncio
-import importlib
 import re
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator
@@ -214,7 +213,7 @@ class Outcome(NamedTuple):
 async def outcome_of(argument: Argument, given: Any) -> Outcome:
     """Make one call with a value in one argument, and plain ones in those that it needs."""
     if argument.call is Consumer.fetch_arrow:
-        importlib.import_module("pyarrow")  # it takes longer than a short wait does
+        to_table([])  # the import of pyarrow takes longer than a short wait does
     peers = Peers()
     with pytest.MonkeyPatch.context() as patch, TemporaryDirectory() as folder:
         patch.chdir(folder)

@@ -5,7 +5,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 import uuid
 from collections.abc import Iterator
@@ -14,14 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from tests import leftovers as leftovers_module
 from tests.leftovers import (
     SESSION_VARIABLE,
     Leftovers,
     Watcher,
     in_use,
     listening_sockets,
-    make_session_directory,
     session_processes,
 )
 
@@ -66,22 +63,6 @@ def test_a_listening_socket_is_found_and_a_silent_one_is_not(
         [found] = listening_sockets() - before
         assert found.startswith(words)
     assert listening_sockets() == before
-
-
-def test_a_session_has_its_files_in_memory_where_there_is_room(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    memory, disk = tmp_path / "memory", tmp_path / "disk"
-    memory.mkdir()
-    disk.mkdir()
-    monkeypatch.setattr(leftovers_module, "_MEMORY", memory)
-    monkeypatch.setattr(leftovers_module, "MEMORY_BYTES_MIN", 0)
-    monkeypatch.setattr(tempfile, "tempdir", str(disk))
-    assert make_session_directory().parent == disk, "TMPDIR says where"
-    monkeypatch.delenv("TMPDIR")
-    assert make_session_directory().parent == memory
-    monkeypatch.setattr(leftovers_module, "MEMORY_BYTES_MIN", 1 << 60)
-    assert make_session_directory().parent == disk
 
 
 @pytest.mark.parametrize("name", ["wakelog", "psm"])
