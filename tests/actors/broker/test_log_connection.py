@@ -141,6 +141,14 @@ async def connected(folder: Path) -> AsyncIterator[Pair]:
             await pair.source.close()
 
 
+def test_pieces_that_fill_the_buffer_are_read_at_once() -> None:
+    half_bytes = log_connection.READ_BYTES // 2
+    halves = [Piece(b"", begin, half_bytes) for begin in (0, half_bytes)]
+    whole = Piece(b"", 2 * half_bytes, 2 * half_bytes)
+    assert log_connection._batch([whole]) == [whole]
+    assert log_connection._batch([*halves, whole]) == halves
+
+
 @on_loop
 async def test_the_loop_sends_what_is_new_at_the_end(tmp_path: Path) -> None:
     async with connected(tmp_path) as pair:
