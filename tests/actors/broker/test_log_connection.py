@@ -41,7 +41,7 @@ class ColdFileSystem(FileSystem):
         self.may_read.set()
 
     def pread_into_nowait(self, fd: int, buffer: bytearray | memoryview, position: int) -> bool:
-        if self.is_cold or not super().pread_into_nowait(fd, buffer, position):
+        if self.is_cold or super().pread_into(fd, buffer, position) < len(buffer):
             return False
         self._note(position, len(buffer))
         return True
