@@ -1,5 +1,6 @@
 """Counts calls of functions: what a piece of work costs, the same on every machine."""
 
+import gc
 import sys
 from collections.abc import Callable, Generator
 from types import FrameType
@@ -12,18 +13,24 @@ def count_calls(work: Callable[[], Any]) -> int:
 
 
 def counted(work: Callable[[], Any]) -> tuple[int, Any]:
-    """Do a piece of work; return how many functions it called, and its result."""
-    calls = 0
+    """Do a piece of work; return how many functions it called, and its result.
+
+    What a collection of garbage would call, callbacks and finalizers, is not of the work.
+    """
+    calls, collects = 0, gc.isenabled()
 
     def count(_frame: FrameType, event: str, _argument: Any) -> None:
         nonlocal calls
         calls += event in ("call", "c_call")
 
+    gc.disable()
     sys.setprofile(count)
     try:
         result = work()
     finally:
         sys.setprofile(None)
+        if collects:
+            gc.enable()
     return calls, result
 
 

@@ -177,8 +177,12 @@ async def order_in_a_mixed_group(scene: Scene) -> None:
         more = [message(scene.topic, b"%d" % n, orderKey=n % 4) for n in range(80, 120)]
         await scene.java("sendOrdered", group="g", messages=more)
         rest = [int(each.body) for each in await take(consumer, 40)]
+        repeated = [n for n in rest if n < 80]  # Java's listener had it; its offset was not counted
+        rest += [int(each.body) for each in await take(consumer, len(repeated))]
+        assert set(repeated) <= set(theirs) & set(range(76, 80)), repeated  # each queue's last
         for key in range(4):
-            assert [n for n in rest if n % 4 == key] == list(range(80 + key, 120, 4))
+            expected = list(range(80 + key, 120, 4))
+            assert [n for n in rest if n % 4 == key and n >= 80] == expected
 
 
 @row

@@ -67,7 +67,7 @@ def test_another_request_ends_a_run_and_keeps_its_place() -> None:
 
 
 def test_header_and_body_are_those_of_the_frame() -> None:
-    [run] = gathered(send(5, b"five", ONEWAY_FLAG))
+    [run] = gathered(send(5, b"five", ONEWAY_FLAG) + send(6))
     assert isinstance(run, SendRun)
     assert run.head_of(0) == (5, ONEWAY_FLAG)
     assert run.queues == (("orders", 1),)
