@@ -161,7 +161,7 @@ def test_accounts_are_shown_asked_about_and_changed(site: Serving) -> None:
     given = {**fields, "token": token, "secret": SECRET, "topics": "orders=SUB"}
     made = browser.post("/do/create-account", given)
     assert made.status == 200, made.text
-    wait_until(lambda: "another-shop" in page(site, "/access").text, what="made")
+    wait_until(lambda: "another-shop" in page(site, "/access").text, what=f"made: {made.text}")
 
     def is_deleted() -> bool:  # 4.9.3 shows an account before it can delete it
         return browser.submit("/do/delete-account", **fields, typed="another-shop").status == 200
