@@ -8,6 +8,7 @@ from scripts.boards.grafana import (
     Board,
     graph,
     rate,
+    summed,
 )
 
 LINKS = (
@@ -36,15 +37,15 @@ LINKS = (
         "Routes",
         "Registrations in a second that a name server took, and that it did not take.",
         REQUESTS_PER_SECOND,
-        (f"sum by (broker) ({rate('rocketmq_registrations_total')})", "{{broker}} taken"),
-        (f"sum by (broker) ({rate('rocketmq_registration_failures_total')})", "{{broker}} failed"),
+        summed("rocketmq_registrations_total", "taken"),
+        summed("rocketmq_registration_failures_total", "failed"),
     ),
     graph(
         "Tables",
         "Files of consumer offsets, topics and groups written in a second, or not written.",
         COUNT,
-        (f"sum by (broker) ({rate('rocketmq_table_saves_total')})", "{{broker}} written"),
-        (f"sum by (broker) ({rate('rocketmq_table_save_failures_total')})", "{{broker}} failed"),
+        summed("rocketmq_table_saves_total", "written"),
+        summed("rocketmq_table_save_failures_total", "failed"),
     ),
     graph(
         "Trouble",
@@ -104,7 +105,7 @@ WORK = (
         "Pool",
         "Requests given to the pool of threads in a second.",
         REQUESTS_PER_SECOND,
-        (f"sum by (broker) ({rate('rocketmq_pool_requests_total')})", "{{broker}}"),
+        summed("rocketmq_pool_requests_total"),
     ),
     graph(
         "Name server",

@@ -10,6 +10,7 @@ from scripts.boards.grafana import (
     Board,
     graph,
     rate,
+    summed,
 )
 
 TOPICS_AND_GROUPS = (
@@ -70,14 +71,8 @@ TOPICS_AND_GROUPS = (
             f"sum by (group) ({rate('rocketmq_group_send_back_messages_total')})",
             "{{group}} sent back",
         ),
-        (
-            f"sum by (broker) ({rate('rocketmq_delayed_messages_delivered_total')})",
-            "{{broker}} delivered",
-        ),
-        (
-            f"sum by (broker) ({rate('rocketmq_delayed_messages_undeliverable_total')})",
-            "{{broker}} undeliverable",
-        ),
+        summed("rocketmq_delayed_messages_delivered_total", "delivered"),
+        summed("rocketmq_delayed_messages_undeliverable_total", "undeliverable"),
     ),
 )
 
@@ -106,11 +101,8 @@ CATCHING_UP = (
         "Commits",
         "Offsets committed in a second, and those below the one before.",
         REQUESTS_PER_SECOND,
-        (f"sum by (broker) ({rate('rocketmq_offset_commits_total')})", "{{broker}} all"),
-        (
-            f"sum by (broker) ({rate('rocketmq_offset_commits_backward_total')})",
-            "{{broker}} backward",
-        ),
+        summed("rocketmq_offset_commits_total", "all"),
+        summed("rocketmq_offset_commits_backward_total", "backward"),
     ),
     graph(
         "Groups and topics",
@@ -143,29 +135,17 @@ TRANSACTIONS = (
         "Half messages",
         "Half messages stored, committed and rolled back in a second.",
         MESSAGES_PER_SECOND,
-        (f"sum by (broker) ({rate('rocketmq_transactions_prepared_total')})", "{{broker}} stored"),
-        (
-            f"sum by (broker) ({rate('rocketmq_transactions_committed_total')})",
-            "{{broker}} committed",
-        ),
-        (
-            f"sum by (broker) ({rate('rocketmq_transactions_rolled_back_total')})",
-            "{{broker}} rolled back",
-        ),
+        summed("rocketmq_transactions_prepared_total", "stored"),
+        summed("rocketmq_transactions_committed_total", "committed"),
+        summed("rocketmq_transactions_rolled_back_total", "rolled back"),
     ),
     graph(
         "Checks",
         "Questions to producers about half messages in a second, and what was given up.",
         MESSAGES_PER_SECOND,
-        (f"sum by (broker) ({rate('rocketmq_transactions_checked_total')})", "{{broker}} asked"),
-        (
-            f"sum by (broker) ({rate('rocketmq_transactions_unanswerable_total')})",
-            "{{broker}} no producer",
-        ),
-        (
-            f"sum by (broker) ({rate('rocketmq_transactions_discarded_total')})",
-            "{{broker}} given up",
-        ),
+        summed("rocketmq_transactions_checked_total", "asked"),
+        summed("rocketmq_transactions_unanswerable_total", "no producer"),
+        summed("rocketmq_transactions_discarded_total", "given up"),
     ),
 )
 

@@ -52,6 +52,16 @@ def rate(name: str, labels: str = OF_BROKER) -> str:
     return f"rate({name}{{{labels}}}[$__rate_interval])"
 
 
+def summed(name: str, what: str = "") -> tuple[str, str]:
+    """Return the growth of a counter in a second, by broker, and its legend."""
+    return f"sum by (broker) ({rate(name)})", f"{{{{broker}}}} {what}".strip()
+
+
+def quantiles(name: str, *shares: float) -> tuple[tuple[str, str], ...]:
+    """Return what these shares of a histogram's durations stayed below, by broker, and legends."""
+    return tuple((quantile(share, name), f"{{{{broker}}}} {share * 100:g} %") for share in shares)
+
+
 def quantile(share: float, name: str, label: str = "broker") -> str:
     """Return what that share of a histogram's durations stayed below, by a label."""
     buckets = rate(f"{name}_bucket")

@@ -15,6 +15,7 @@ from scripts.boards.grafana import (
     quantile,
     rate,
     stat,
+    summed,
 )
 
 HEALTH = (
@@ -74,15 +75,15 @@ TRAFFIC = (
         "Messages",
         "Messages stored and handed out in a second.",
         MESSAGES_PER_SECOND,
-        (f"sum by (broker) ({rate('rocketmq_store_put_messages_total')})", "{{broker}} in"),
-        (f"sum by (broker) ({rate('rocketmq_store_get_messages_total')})", "{{broker}} out"),
+        summed("rocketmq_store_put_messages_total", "in"),
+        summed("rocketmq_store_get_messages_total", "out"),
     ),
     graph(
         "Bytes",
         "Bytes of messages stored and handed out in a second.",
         BYTES_PER_SECOND,
-        (f"sum by (broker) ({rate('rocketmq_store_put_bytes_total')})", "{{broker}} in"),
-        (f"sum by (broker) ({rate('rocketmq_store_get_bytes_total')})", "{{broker}} out"),
+        summed("rocketmq_store_put_bytes_total", "in"),
+        summed("rocketmq_store_get_bytes_total", "out"),
     ),
     graph(
         "Busiest topics",
@@ -145,8 +146,8 @@ REQUESTS = (
         "Failures",
         "Requests that ended in an exception and messages that were not stored, in a second.",
         REQUESTS_PER_SECOND,
-        (f"sum by (broker) ({rate('rocketmq_request_failures_total')})", "{{broker}} requests"),
-        (f"sum by (broker) ({rate('rocketmq_store_put_failures_total')})", "{{broker}} puts"),
+        summed("rocketmq_request_failures_total", "requests"),
+        summed("rocketmq_store_put_failures_total", "puts"),
     ),
 )
 
@@ -155,21 +156,15 @@ ACCESS = (
         "Refused access",
         "Requests in a second that access control refused.",
         REQUESTS_PER_SECOND,
-        (f"sum by (broker) ({rate('rocketmq_access_refused_total')})", "{{broker}}"),
+        summed("rocketmq_access_refused_total"),
     ),
     graph(
         "Accounts and certificates",
         "Files of accounts and certificates that were read, or could not be used, in a second.",
         REQUESTS_PER_SECOND,
-        (f"sum by (broker) ({rate('rocketmq_access_reloads_total')})", "{{broker}} accounts"),
-        (
-            f"sum by (broker) ({rate('rocketmq_certificate_reads_total')})",
-            "{{broker}} certificates",
-        ),
-        (
-            f"sum by (broker) ({rate('rocketmq_certificate_refusals_total')})",
-            "{{broker}} not usable",
-        ),
+        summed("rocketmq_access_reloads_total", "accounts"),
+        summed("rocketmq_certificate_reads_total", "certificates"),
+        summed("rocketmq_certificate_refusals_total", "not usable"),
     ),
 )
 

@@ -8,7 +8,7 @@ from scripts.boards.grafana import (
     REQUESTS_PER_SECOND,
     Board,
     graph,
-    rate,
+    summed,
 )
 
 REPLICAS = (
@@ -44,19 +44,16 @@ REPLICAS = (
         "Copied",
         "Bytes sent to slaves, and received from masters, in a second.",
         BYTES_PER_SECOND,
-        (f"sum by (broker) ({rate('rocketmq_slave_sent_bytes_total')})", "{{broker}} sent"),
-        (f"sum by (broker) ({rate('rocketmq_followed_bytes_total')})", "{{broker}} received"),
+        summed("rocketmq_slave_sent_bytes_total", "sent"),
+        summed("rocketmq_followed_bytes_total", "received"),
     ),
     graph(
         "Elections",
         "Changes of role, cuts of the log, and register calls without an answer, in a second.",
         REQUESTS_PER_SECOND,
-        (f"sum by (broker) ({rate('rocketmq_leader_changes_total')})", "{{broker}} role"),
-        (f"sum by (broker) ({rate('rocketmq_log_cuts_total')})", "{{broker}} cut"),
-        (
-            f"sum by (broker) ({rate('rocketmq_register_calls_failed_total')})",
-            "{{broker}} register",
-        ),
+        summed("rocketmq_leader_changes_total", "role"),
+        summed("rocketmq_log_cuts_total", "cut"),
+        summed("rocketmq_register_calls_failed_total", "register"),
     ),
     graph(
         "Waiting for replicas",
@@ -68,12 +65,9 @@ REPLICAS = (
         "Refused replicas",
         "Connections of replicas refused, and waits for them that were too long, in a second.",
         REQUESTS_PER_SECOND,
-        (f"sum by (broker) ({rate('rocketmq_members_refused_total')})", "{{broker}} follower"),
-        (f"sum by (broker) ({rate('rocketmq_slaves_refused_total')})", "{{broker}} slave"),
-        (
-            f"sum by (broker) ({rate('rocketmq_replica_waits_timed_out_total')})",
-            "{{broker}} too long",
-        ),
+        summed("rocketmq_members_refused_total", "follower"),
+        summed("rocketmq_slaves_refused_total", "slave"),
+        summed("rocketmq_replica_waits_timed_out_total", "too long"),
     ),
 )
 
@@ -91,7 +85,7 @@ CONFIRMED = (
         "Tables copied",
         "Tables that slaves took over from their masters in a second.",
         COUNT,
-        (f"sum by (broker) ({rate('rocketmq_tables_copied_total')})", "{{broker}}"),
+        summed("rocketmq_tables_copied_total"),
     ),
     graph(
         "Roles",
