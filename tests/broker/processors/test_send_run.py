@@ -397,10 +397,8 @@ def test_a_run_in_c_is_longer_after_one_that_was_plain() -> None:
     assert side.runs == [RUN_MESSAGES_MAX, 4]
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_long_runs_leave_what_single_sends_leave(mode: str) -> None:
-    mixed = [*sends(130), *sends(1, i="DELAY\x012"), *sends(90, e="1"), *sends(40, e="9")]
-    chunks = [b"".join(sends(20)), b"".join(mixed), b"".join(sends(150, e="2", i="a\x01b"))]
+def assert_both_ways_leave_the_same(mode: str, chunks: list[bytes]) -> None:
+    """Give chunks to a broker that gathers sends and to one that does not, and compare them."""
     run, single = (
         Side(MODES[mode], gathers_sends=gathers, segment_bytes=SEGMENT_BYTES << 3).receive(
             chunks, in_time=True
@@ -411,6 +409,13 @@ def test_long_runs_leave_what_single_sends_leave(mode: str) -> None:
         if name != "answers":  # their numbers repeat
             assert run[name] == single[name], name
     assert Counter(map(repr, run["answers"])) == Counter(map(repr, single["answers"]))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_long_runs_leave_what_single_sends_leave(mode: str) -> None:
+    mixed = [*sends(130), *sends(1, i="DELAY\x012"), *sends(90, e="1"), *sends(40, e="9")]
+    chunks = [b"".join(sends(20)), b"".join(mixed), b"".join(sends(150, e="2", i="a\x01b"))]
+    assert_both_ways_leave_the_same(mode, chunks)
 
 
 def test_a_run_whose_write_fails_is_not_acknowledged() -> None:
@@ -462,16 +467,7 @@ def test_batches_that_come_together_are_few_runs() -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_batches_leave_what_single_requests_leave(mode: str) -> None:
     chunks = [b"".join((*batches(9, 10), *batches(3, 900), *sends(3), *batches(2, 1, 300)))]
-    run, single = (
-        Side(MODES[mode], gathers_sends=gathers, segment_bytes=SEGMENT_BYTES << 3).receive(
-            chunks, in_time=True
-        )
-        for gathers in (True, False)
-    )
-    for name in single:
-        if name != "answers":  # their numbers repeat
-            assert run[name] == single[name], name
-    assert Counter(map(repr, run["answers"])) == Counter(map(repr, single["answers"]))
+    assert_both_ways_leave_the_same(mode, chunks)
 
 
 def test_connections_take_turns_after_each_run() -> None:
