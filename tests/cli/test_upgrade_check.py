@@ -12,15 +12,8 @@ from wakelog.actors.deploy.plan import UpOptions
 from wakelog.cli import store_check, upgrade_check
 from wakelog.cli.app import run
 from wakelog.cli.stop_signals import StopSignals
-from wakelog.cli.upgrade_check import (
-    FORMATS,
-    KEPT_FILTERS,
-    OK,
-    PROBLEM,
-    WARNING,
-    Row,
-    upgrade_rows,
-)
+from wakelog.cli.upgrade_check import FORMATS, KEPT_FILTERS, Row, upgrade_rows
+from wakelog.console.rules import OK, PROBLEM, WARNING
 from wakelog.storage.durability.slot_file import SLOT_FILE_BYTES
 from wakelog.storage.durability.store_identity import StoreIdentity
 from wakelog.storage.file_system import FileSystem

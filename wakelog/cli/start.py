@@ -112,7 +112,8 @@ def upgrade_check(options: "UpOptions", output: OutputForm = OUTPUT) -> int:
     wakelog upgrade-check --store DIR --config broker.conf
     """
     from wakelog.cli.output import show
-    from wakelog.cli.upgrade_check import PROBLEM, upgrade_rows
+    from wakelog.cli.upgrade_check import upgrade_rows
+    from wakelog.console.rules import PROBLEM
     from wakelog.storage.file_system import FileSystem
 
     verdict = ""

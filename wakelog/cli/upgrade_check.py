@@ -24,6 +24,7 @@ from wakelog.actors.start_outcome import cause_and_remedy
 from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.broker.replication import epochs
 from wakelog.cli.store_check import forgotten_topics, store_checks
+from wakelog.console.rules import OK, PROBLEM, WARNING, verdict_lines
 from wakelog.nameserver.config import LOCK_NAME
 from wakelog.protocol import fastjson
 from wakelog.storage.durability import deleted_topics, dispatched, watermark
@@ -35,8 +36,6 @@ from wakelog.storage.live_settings import TABLE, read_changes
 from wakelog.storage.paths import StorePaths
 from wakelog.storage.retention import leases
 from wakelog.telemetry.build import version
-
-OK, WARNING, PROBLEM = "ok", "warning", "problem"
 
 TABLES: Final = ("topics", "subscriptionGroup", "consumerOffset", "delayOffset", TABLE)
 TABLE_BYTES_MAX: Final = 256 << 20
@@ -80,10 +79,8 @@ class Row(NamedTuple):
     remedy: str = ""
 
     def lines(self) -> Iterator[str]:
-        """Yield it as text, and below it what helps."""
-        yield f"{self.verdict:8} {self.subject}: {self.found}"
-        if self.remedy:
-            yield f"{'':8} -> {self.remedy}"
+        """Return it as text, and below it what helps."""
+        return verdict_lines(self.verdict, self.subject, self.found, self.remedy)
 
     def values(self) -> Iterator[dict[str, Any]]:
         """Yield it as an object of JSON."""

@@ -302,6 +302,13 @@ ANSWERS: Final[dict[str, Rule]] = {
 _ALL: Final = {**RULES, **ANSWERS}
 
 
+def verdict_lines(verdict: str, about: str, found: str, remedy: str) -> Iterator[str]:
+    """Yield what was looked at and what is so, and below it the remedy, if there is one."""
+    yield f"{verdict:8} {about}: {found}"
+    if remedy:
+        yield f"{'':8} -> {remedy}"
+
+
 class Finding(NamedTuple):
     """What was looked at, and what is so; a problem or a warning has a remedy.
 
@@ -318,11 +325,9 @@ class Finding(NamedTuple):
     client: str = ""
 
     def lines(self) -> Iterator[str]:
-        """Yield the finding, and below it the remedy."""
+        """Return the finding, and below it the remedy."""
         since = f" (since {exact_time(self.since_ms)})" if self.since_ms else ""
-        yield f"{self.verdict:8} {self.about}: {self.found}{since}"
-        if self.remedy:
-            yield f"{'':8} -> {self.remedy}"
+        return verdict_lines(self.verdict, self.about, self.found + since, self.remedy)
 
     def values(self) -> Iterator[dict[str, Any]]:
         """Yield the parts by keys that are always there: programs go by them."""
