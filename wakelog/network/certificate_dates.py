@@ -8,8 +8,7 @@ from cryptography import x509
 def valid_until_ms(certificate: bytes) -> int:
     """Return until when a certificate is valid, 0 for bytes that are none. certificate: DER."""
     try:
-        found = x509.load_der_x509_certificate(certificate)
-        return round(found.not_valid_after_utc.timestamp() * 1000)
+        return _end_ms(x509.load_der_x509_certificate(certificate))
     except ValueError:
         return 0
 
@@ -20,4 +19,8 @@ def file_valid_until_ms(path: str) -> int:
         found = x509.load_pem_x509_certificates(Path(path).read_bytes())
     except (OSError, ValueError):
         return 0
-    return min((round(one.not_valid_after_utc.timestamp() * 1000) for one in found), default=0)
+    return min(map(_end_ms, found), default=0)
+
+
+def _end_ms(certificate: x509.Certificate) -> int:
+    return round(certificate.not_valid_after_utc.timestamp() * 1000)

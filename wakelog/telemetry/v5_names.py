@@ -23,9 +23,9 @@ OF_CONSUMER = (
 
 _NODE: Final = f"{BROKER}/node_type=broker"
 _TRAFFIC: Final = f"{_NODE}/traffic"
-_PUT: Final = f"{BROKER}/node_type=broker/message_type=unspecified/traffic/put_by_topic"
-_STORE: Final = f"{BROKER}/node_type=broker/storage_type=local/storage_medium=disk"
-_CLIENTS: Final = f"{BROKER}/node_type=broker/protocol_type=remoting/members"
+_PUT: Final = f"{_NODE}/message_type=unspecified/traffic/put_by_topic"
+_STORE: Final = f"{_NODE}/storage_type=local/storage_medium=disk"
+_CLIENTS: Final = f"{_NODE}/protocol_type=remoting/members"
 _LANES: Final = {
     "send": "send",
     "pull": "pull",
@@ -42,7 +42,7 @@ _LANES: Final = {
 # fmt: off
 V5: Final[tuple[MetricSpec, ...]] = (
     gauge("rocketmq_processor_watermark", "Requests that wait for a processor.",
-          *(f"{BROKER}/node_type=broker/processor={name}/server/lanes/{lane}/depth_count"
+          *(f"{_NODE}/processor={name}/server/lanes/{lane}/depth_count"
             for name, lane in _LANES.items()), shown=(*ALL, "processor")),
     gauge("rocketmq_topic_number", "Topics.", f"{_NODE}/broker/topics/topic_count", shown=ALL),
     gauge("rocketmq_consumer_group_number", "Consumer groups that are configured.",
@@ -64,7 +64,7 @@ V5: Final[tuple[MetricSpec, ...]] = (
           "How long ago the oldest message was stored that a group has not consumed.",
           _NODE + "/queues/oldest_seconds/{consumer_group}/{topic}", scale=1000, shown=OF_LAG),
     counter("rocketmq_send_to_dlq_messages", "Messages that a group has given up.",
-            BROKER + "/node_type=broker/topic=/traffic/put_by_topic/%DLQ%{consumer_group}/0",
+            _NODE + "/topic=/traffic/put_by_topic/%DLQ%{consumer_group}/0",
             shown=OF_PAIR),
     counter("rocketmq_commit_messages", "Half messages that were committed.",
             f"{_NODE}/broker/transactions/committed_count", shown=ALL),
