@@ -139,7 +139,7 @@ class LocalDeployment:
         """Stop the brokers, the last one first, then the name server."""
         is_clean = True
         if (seconds_max := self._plan.drain_seconds) and self.brokers:
-            report("to take sends")
+            report("the sends")
             await asyncio.gather(*(each.hosted.drain(seconds_max) for each in self.brokers))
         await self._metrics.close()
         while self.brokers:

@@ -134,7 +134,7 @@ def route_findings(about: str, route: TopicRouteData) -> Iterator[Finding]:
 async def _group(
     admin: Admin, group: str, topic: str | None, cluster: ClusterReading
 ) -> AsyncIterator[Finding]:
-    """Yield what is wrong with a group, and what is fine. reading: with groups."""
+    """Yield what is wrong with a group, and what is fine. cluster: with groups."""
     about, history = f"group {group}", History()
     try:
         reading = await _reading(admin, group, topic, cluster)
