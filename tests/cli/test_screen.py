@@ -6,15 +6,10 @@ import re
 import pytest
 from rich.console import Console
 
+from wakelog.cli.live_screen import LiveScreen, rates_table
 from wakelog.cli.rates import BrokerRates
-from wakelog.cli.screen import (
-    LiveScreen,
-    Screen,
-    make_screen,
-    plain_rates,
-    rate_text,
-    rates_table,
-)
+from wakelog.cli.screen import Screen, plain_rates, rate_text
+from wakelog.cli.up import make_screen
 
 ROWS = [BrokerRates("broker-a", 1234.4, 0.0, 12, 2048), BrokerRates("broker-b")]
 

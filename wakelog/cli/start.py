@@ -6,6 +6,7 @@ from wakelog.cli.options import OUTPUT, SET, STORE, Number, OutputForm, Text, op
 from wakelog.cli.program import FAILED
 from wakelog.cli.root import program
 from wakelog.cli.stop_signals import StopSignals
+from wakelog.telemetry.lean_import import import_structlog
 
 if TYPE_CHECKING:
     from wakelog.actors.deploy.plan import UpOptions
@@ -52,6 +53,7 @@ def broker_options(
     ),
 ) -> "UpOptions":
     """Return what brokers are to be started, here or as a job (`deploy/start.py`)."""
+    import_structlog()
     from wakelog.actors.deploy.plan import UpOptions
     from wakelog.actors.transport.service_plan import Transport
 
@@ -137,6 +139,7 @@ def name_server(
     metrics_port: Number = METRICS_PORT,
 ) -> int:
     """Start a name server alone, in this process."""
+    import_structlog()
     from wakelog.actors.deploy.plan import NameServerOptions
     from wakelog.cli.up import run_name_server
 

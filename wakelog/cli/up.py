@@ -14,7 +14,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import msgspec
 import uvloop
@@ -32,17 +32,19 @@ from wakelog.actors.transport.free_memory import free_memory
 from wakelog.actors.transport.full_collections import FullCollections
 from wakelog.broker.trouble import Trouble, trouble_text
 from wakelog.cli.console_beside import ConsoleBeside, make_console_beside
-from wakelog.cli.failures import Failure, explain
 from wakelog.cli.preflight import free_broker_port, preflight
 from wakelog.cli.program import FAILED, command_line
 from wakelog.cli.rates import RateWatch
-from wakelog.cli.screen import Screen, make_screen
+from wakelog.cli.screen import Screen
 from wakelog.cli.stop_signals import StopSignals
 from wakelog.network.tls import TlsMode
 from wakelog.network.tls_properties import read_tls
 from wakelog.storage.file_system import FileSystem
 from wakelog.telemetry.build import version
 from wakelog.telemetry.logs import FILES_OF_BROKER, Log, logger
+
+if TYPE_CHECKING:
+    from wakelog.cli.failures import Failure
 
 DeploymentFactory = Callable[[Plan], Deployment]
 
@@ -92,6 +94,15 @@ def _run(plan: Plan, signals: StopSignals, make: DeploymentFactory | None) -> in
         return runner.run(up.run())
 
 
+def make_screen(out: TextIO) -> Screen:
+    """Return the screen that fits where output goes."""
+    if out.isatty() and os.environ.get("TERM", "dumb") != "dumb":
+        from wakelog.cli.live_screen import LiveScreen  # its library takes 50 ms to import
+
+        return LiveScreen(out)
+    return Screen(out)
+
+
 class Up:
     """One run of `wakelog up`: its deployment, its screen, and the step under way."""
 
@@ -136,7 +147,7 @@ class Up:
                 self._screen.say(f"wakelog: {line}")
         self._screen.close()
         for failure in failures:
-            _complain(failure)
+            _complain(failure.line)
         return FAILED
 
     async def _start_and_watch(self) -> None:
@@ -245,11 +256,9 @@ class Up:
         """Report the step that did not end, and end this process: everything ends with it."""
         self._screen.close()
         _complain(
-            Failure(
-                f"not stopped within {self._stop_seconds_max:.0f} s, the last step was: "
-                f"{self._step}",
-                "Everything ends with this process, and the next start recovers the store.",
-            )
+            f"wakelog: not stopped within {self._stop_seconds_max:.0f} s, the last step was: "
+            f"{self._step}. Everything ends with this process, and the next start recovers the "
+            "store."
         )
         os._exit(FAILED)
 
@@ -262,7 +271,9 @@ class Up:
             self._step = step
             self._screen.step(step)
 
-    def _explain(self, error: Exception) -> Failure:
+    def _explain(self, error: Exception) -> "Failure":
+        from wakelog.cli.failures import explain  # it knows the errors of clients and of Spark too
+
         failure = explain(error)
         if failure.is_ours:
             logger(Log.BROKER).error("unexpected error", exc_info=error)
@@ -283,9 +294,9 @@ async def _first(work: asyncio.Task[None], asked: asyncio.Task[None]) -> bool:
     return work.done() and not asked.done()
 
 
-def _complain(failure: Failure) -> None:
+def _complain(line: str) -> None:
     with contextlib.suppress(OSError):
-        print(failure.line, file=sys.stderr, flush=True)
+        print(line, file=sys.stderr, flush=True)
 
 
 def trouble_lines(statistics: Mapping[str, Any]) -> dict[str, str]:

@@ -19,7 +19,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
-import javaproperties
 import msgspec
 
 from wakelog.network.errors import TlsRefused
@@ -108,12 +107,7 @@ def read_flag(key: str, text: str) -> bool:
 
 def read_tls(source: TlsSource) -> TlsProperties:
     """Read the file; it may block, and certificates are not read yet. Raises: TlsRefused."""
-    text = _read_file(source.config_path) if source.config_path else ""
-    try:
-        found = {key: value.strip() for key, value in javaproperties.loads(text).items()}
-    except ValueError as error:
-        reason = f"{source.config_path} is not as Java writes properties: {error}"
-        raise TlsRefused(f"{reason}; write \\\\ for a backslash") from None
+    found = _read_file(source.config_path) if source.config_path else {}
     values = ChainMap(found, dict(source.given), DEFAULTS)
     warnings = [
         f"{key} in {source.config_path} has no effect, {_why(key)}"
@@ -184,7 +178,9 @@ def _client(values: Mapping[str, str], paths: _Paths) -> Tls:
     )
 
 
-def _read_file(path: str) -> str:
+def _read_file(path: str) -> dict[str, str]:
+    import javaproperties  # takes 18 ms, and a start without a file does without it
+
     try:
         with Path(path).open("rb") as file:
             data = file.read(CONFIG_BYTES_MAX + 1)
@@ -193,4 +189,9 @@ def _read_file(path: str) -> str:
         raise TlsRefused(f"{reason}; name a readable file with {CONFIG_FILE}") from None
     if len(data) > CONFIG_BYTES_MAX or b"\0" in data:
         raise TlsRefused(f"{path} is not a text of settings; name a tls.properties")
-    return data.decode("latin-1")
+    text = data.decode("latin-1")
+    try:
+        return {key: value.strip() for key, value in javaproperties.loads(text).items()}
+    except ValueError as error:
+        reason = f"{path} is not as Java writes properties: {error}"
+        raise TlsRefused(f"{reason}; write \\\\ for a backslash") from None

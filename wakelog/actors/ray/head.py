@@ -160,11 +160,10 @@ def main() -> int:
     """Run a head, or a worker in a process that its template has forked."""
     config = msgspec.json.decode(sys.argv[1], type=HeadConfig)
     if config.plain_because is None:
-        from wakelog.actors.ray.fast_start.ray_import import hidden
+        from wakelog.telemetry.lean_import import import_structlog
 
-        # structlog would import rich for tracebacks in colour, of which no log has any.
-        with hidden("rich"):
-            from wakelog.actors.ray.fast_start import worker_template
+        import_structlog()
+        from wakelog.actors.ray.fast_start import worker_template
 
         with worker_template.prepare_import(os.getpid()):
             missing = guard.missing_name()

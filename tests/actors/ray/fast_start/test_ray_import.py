@@ -1,13 +1,9 @@
 """Ray is imported without what no call of ours needs, and all of that stays available."""
 
-import colorsys
-import importlib
 import subprocess
 import sys
 
 import pytest
-
-from wakelog.actors.ray.fast_start.ray_import import hidden
 
 _PROGRAM = """
 import sys
@@ -31,17 +27,6 @@ def test_ray_sees_pydantic_only_where_it_is_imported_or_needed(before: str, is_s
     command = [sys.executable, "-c", _PROGRAM.format(before=before)]
     found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert found.stdout == f"{is_seen} True\nTrue\n"
-
-
-def test_only_what_is_not_imported_yet_is_hidden_and_only_meanwhile(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    with hidden("colorsys"):
-        assert sys.modules["colorsys"] is colorsys
-    monkeypatch.delitem(sys.modules, "colorsys")
-    with hidden("colorsys"), pytest.raises(ModuleNotFoundError):
-        importlib.import_module("colorsys")
-    assert importlib.import_module("colorsys") is not colorsys
 
 
 _EXPORT = """

@@ -18,34 +18,22 @@ ray._private.arrow_serialization, ray._private.function_manager, ray._private.wo
 ray._private.ray_constants (2.60).
 """
 
-import contextlib
 import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Final
 
+from wakelog.telemetry.lean_import import hidden
+
 HAS_NODES = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 """Whether Ray has nodes on several machines, which have to reach each other: "1" or "0"."""
 
 _COMPATIBILITY: Final = "ray._common.pydantic_compat"
-
-
-@contextlib.contextmanager
-def hidden(package: str) -> Iterator[None]:
-    """Let what is imported meanwhile do without a package that is not imported yet."""
-    if package in sys.modules:
-        yield
-        return
-    sys.modules[package] = None  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        del sys.modules[package]
 
 
 def import_ray() -> None:
