@@ -6,6 +6,7 @@ none fires in an hour of `NORMAL` load. Summaries name labels only, so that test
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import yaml
@@ -32,7 +33,8 @@ class Recorded(NamedTuple):
     expression: str
 
 
-class Alert(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class Alert:
     """An alert rule, and the fault at which its test has it fire.
 
     wait: how long the expression has to be true. page: of docs/runbook. at: when the test expects
@@ -100,175 +102,193 @@ _OF_SAME: Final = "on (job, instance, broker)"
 
 ALERTS: Final = (
     Alert(
-        "WakelogDown",
-        CRITICAL,
-        "1m",
-        'up{job="wakelog"} == 0',
-        "{{ $labels.instance }} does not answer a scrape.",
-        "broker_lost",
-        "5m",
-        OF_DEPLOYMENT,
-        {of_deployment("up"): steady(0)},
+        name="WakelogDown",
+        severity=CRITICAL,
+        wait="1m",
+        expression='up{job="wakelog"} == 0',
+        summary="{{ $labels.instance }} does not answer a scrape.",
+        page="broker_lost",
+        at="5m",
+        labels=OF_DEPLOYMENT,
+        fault={of_deployment("up"): steady(0)},
     ),
     Alert(
-        "WakelogBrokerRestarted",
-        WARNING,
-        "0m",
-        "increase(rocketmq_actor_restarts_total[15m]) > 0",
-        "A broker or name server of {{ $labels.instance }} had died and was started again.",
-        "broker_lost",
-        "5m",
-        OF_DEPLOYMENT,
-        {of_deployment("rocketmq_actor_restarts_total"): f"0x8 1x{SAMPLES_COUNT}"},
+        name="WakelogBrokerRestarted",
+        severity=WARNING,
+        wait="0m",
+        expression="increase(rocketmq_actor_restarts_total[15m]) > 0",
+        summary="A broker or name server of {{ $labels.instance }} had died and was started again.",
+        page="broker_lost",
+        at="5m",
+        labels=OF_DEPLOYMENT,
+        fault={of_deployment("rocketmq_actor_restarts_total"): f"0x8 1x{SAMPLES_COUNT}"},
     ),
     Alert(
-        "WakelogNoMaster",
-        CRITICAL,
-        "30s",
-        "group by (job, cluster, name) (rocketmq_broker_info) unless on (job, cluster, name) "
-        'rocketmq_broker_info{role="master"}',
-        "{{ $labels.name }} of {{ $labels.cluster }} has no master: nothing can be sent to it.",
-        "broker_lost",
-        "5m",
-        {"job": "wakelog", "cluster": "c", "name": "broker-a"},
-        {series("rocketmq_broker_info", **_INFO, role="slave"): steady(1)},
+        name="WakelogNoMaster",
+        severity=CRITICAL,
+        wait="30s",
+        expression=(
+            "group by (job, cluster, name) (rocketmq_broker_info) unless on (job, cluster, name) "
+            'rocketmq_broker_info{role="master"}'
+        ),
+        summary=(
+            "{{ $labels.name }} of {{ $labels.cluster }} has no master: nothing can be sent to it."
+        ),
+        page="broker_lost",
+        at="5m",
+        labels={"job": "wakelog", "cluster": "c", "name": "broker-a"},
+        fault={series("rocketmq_broker_info", **_INFO, role="slave"): steady(1)},
     ),
     Alert(
-        "WakelogRouteMissing",
-        CRITICAL,
-        "1m",
-        "count by (job, instance) (rocketmq_broker_info) "
-        "> on (job, instance) rocketmq_nameserver_addresses",
-        "The name server of {{ $labels.instance }} lacks a broker that runs: clients miss it.",
-        "broker_lost",
-        "5m",
-        OF_DEPLOYMENT,
-        {
+        name="WakelogRouteMissing",
+        severity=CRITICAL,
+        wait="1m",
+        expression=(
+            "count by (job, instance) (rocketmq_broker_info) "
+            "> on (job, instance) rocketmq_nameserver_addresses"
+        ),
+        summary=(
+            "The name server of {{ $labels.instance }} lacks a broker that runs: clients miss it."
+        ),
+        page="broker_lost",
+        at="5m",
+        labels=OF_DEPLOYMENT,
+        fault={
             series("rocketmq_broker_info", **_INFO, role="master"): steady(1),
             of_deployment("rocketmq_nameserver_addresses"): steady(0),
         },
     ),
     Alert(
-        "WakelogRegistrationFails",
-        WARNING,
-        "5m",
-        "rate(rocketmq_registration_failures_total[2m]) > 0",
-        "{{ $labels.broker }} cannot register: after 2 minutes its route is gone.",
-        "broker_lost",
-        "15m",
-        OF_BROKER,
-        {series("rocketmq_registration_failures_total"): growing(1)},
+        name="WakelogRegistrationFails",
+        severity=WARNING,
+        wait="5m",
+        expression="rate(rocketmq_registration_failures_total[2m]) > 0",
+        summary="{{ $labels.broker }} cannot register: after 2 minutes its route is gone.",
+        page="broker_lost",
+        at="15m",
+        labels=OF_BROKER,
+        fault={series("rocketmq_registration_failures_total"): growing(1)},
     ),
     Alert(
-        "WakelogDiskNearlyFull",
-        WARNING,
-        "5m",
-        "max by (job, instance, broker) (rocketmq_disk_used_ratio) > 0.8",
-        "The disk of {{ $labels.broker }} is over 80 % full: old messages go at any hour.",
-        "disk_full",
-        "15m",
-        OF_BROKER,
-        {series("rocketmq_disk_used_ratio", path="commitlog"): steady(0.84)},
+        name="WakelogDiskNearlyFull",
+        severity=WARNING,
+        wait="5m",
+        expression="max by (job, instance, broker) (rocketmq_disk_used_ratio) > 0.8",
+        summary="The disk of {{ $labels.broker }} is over 80 % full: old messages go at any hour.",
+        page="disk_full",
+        at="15m",
+        labels=OF_BROKER,
+        fault={series("rocketmq_disk_used_ratio", path="commitlog"): steady(0.84)},
     ),
     Alert(
-        "WakelogDiskFull",
-        CRITICAL,
-        "0m",
-        "rocketmq_disk_full == 1",
-        "The disk of {{ $labels.broker }} is too full: it refuses sends.",
-        "disk_full",
-        "5m",
-        OF_BROKER,
-        {series("rocketmq_disk_full"): f"0x8 1x{SAMPLES_COUNT}"},
+        name="WakelogDiskFull",
+        severity=CRITICAL,
+        wait="0m",
+        expression="rocketmq_disk_full == 1",
+        summary="The disk of {{ $labels.broker }} is too full: it refuses sends.",
+        page="disk_full",
+        at="5m",
+        labels=OF_BROKER,
+        fault={series("rocketmq_disk_full"): f"0x8 1x{SAMPLES_COUNT}"},
     ),
     Alert(
-        "WakelogFlushHangs",
-        CRITICAL,
-        "1m",
-        f"min_over_time(rocketmq_flush_lag_bytes[1m]) > 0 and {_OF_SAME} "
-        'changes(rocketmq_watermark_offset_bytes{watermark="flushed"}[1m]) == 0',
-        "{{ $labels.broker }} has messages that are not durable, and its disk does not sync.",
-        "disk_hangs",
-        "5m",
-        OF_BROKER,
-        {
+        name="WakelogFlushHangs",
+        severity=CRITICAL,
+        wait="1m",
+        expression=(
+            f"min_over_time(rocketmq_flush_lag_bytes[1m]) > 0 and {_OF_SAME} "
+            'changes(rocketmq_watermark_offset_bytes{watermark="flushed"}[1m]) == 0'
+        ),
+        summary=(
+            "{{ $labels.broker }} has messages that are not durable, and its disk does not sync."
+        ),
+        page="disk_hangs",
+        at="5m",
+        labels=OF_BROKER,
+        fault={
             series("rocketmq_flush_lag_bytes"): growing(4096, 1),
             series("rocketmq_watermark_offset_bytes", watermark="flushed"): steady(8192),
         },
     ),
     Alert(
-        "WakelogFlushTooSlow",
-        WARNING,
-        "0m",
-        "increase(rocketmq_flush_waits_timed_out_total[5m]) > 0",
-        "{{ $labels.broker }} answered sends with FLUSH_DISK_TIMEOUT.",
-        "disk_hangs",
-        "10m",
-        OF_BROKER,
-        {series("rocketmq_flush_waits_timed_out_total"): f"0x24 5x{SAMPLES_COUNT}"},
+        name="WakelogFlushTooSlow",
+        severity=WARNING,
+        wait="0m",
+        expression="increase(rocketmq_flush_waits_timed_out_total[5m]) > 0",
+        summary="{{ $labels.broker }} answered sends with FLUSH_DISK_TIMEOUT.",
+        page="disk_hangs",
+        at="10m",
+        labels=OF_BROKER,
+        fault={series("rocketmq_flush_waits_timed_out_total"): f"0x24 5x{SAMPLES_COUNT}"},
     ),
     Alert(
-        "WakelogActorHangs",
-        CRITICAL,
-        "1m",
-        "rocketmq_actor_answers == 0",
-        "{{ $labels.actor }} of {{ $labels.broker }} does not answer: it hangs, or is too busy.",
-        "disk_hangs",
-        "5m",
-        {**OF_BROKER, "actor": "broker"},
-        {series("rocketmq_actor_answers", actor="broker"): steady(0)},
+        name="WakelogActorHangs",
+        severity=CRITICAL,
+        wait="1m",
+        expression="rocketmq_actor_answers == 0",
+        summary=(
+            "{{ $labels.actor }} of {{ $labels.broker }} does not answer: it hangs, or is too busy."
+        ),
+        page="disk_hangs",
+        at="5m",
+        labels={**OF_BROKER, "actor": "broker"},
+        fault={series("rocketmq_actor_answers", actor="broker"): steady(0)},
     ),
     Alert(
-        "WakelogStoreDamaged",
-        CRITICAL,
-        "0m",
-        "rocketmq_log_changed_blocks > 0 or rocketmq_dispatch_bad_stretches_total > 0",
-        "The log of {{ $labels.broker }} is not what was written.",
-        "store_damaged",
-        "5m",
-        OF_BROKER,
-        {series("rocketmq_log_changed_blocks"): f"0x8 1x{SAMPLES_COUNT}"},
+        name="WakelogStoreDamaged",
+        severity=CRITICAL,
+        wait="0m",
+        expression="rocketmq_log_changed_blocks > 0 or rocketmq_dispatch_bad_stretches_total > 0",
+        summary="The log of {{ $labels.broker }} is not what was written.",
+        page="store_damaged",
+        at="5m",
+        labels=OF_BROKER,
+        fault={series("rocketmq_log_changed_blocks"): f"0x8 1x{SAMPLES_COUNT}"},
     ),
     Alert(
-        "WakelogReplicaOutOfSync",
-        WARNING,
-        "1m",
-        f"rocketmq_in_sync_replicas < {_OF_SAME} max_over_time(rocketmq_in_sync_replicas[6h]) "
-        f"and {_OF_SAME} rocketmq_leads == 1 "
-        f"or rocketmq_in_sync_replicas < {_OF_SAME} rocketmq_members + 1 "
-        f"and {_OF_SAME} rocketmq_leads == 1 "
-        f"or rocketmq_slaves < {_OF_SAME} max_over_time(rocketmq_slaves[6h]) "
-        f'or rocketmq_following == 0 and {_OF_SAME} rocketmq_broker_info{{role="slave"}}',
-        "A replica of {{ $labels.broker }} is away, or has fallen out of sync.",
-        "replica_out_of_sync",
-        "10m",
-        OF_BROKER,
-        {
+        name="WakelogReplicaOutOfSync",
+        severity=WARNING,
+        wait="1m",
+        expression=(
+            f"rocketmq_in_sync_replicas < {_OF_SAME} max_over_time(rocketmq_in_sync_replicas[6h]) "
+            f"and {_OF_SAME} rocketmq_leads == 1 "
+            f"or rocketmq_in_sync_replicas < {_OF_SAME} rocketmq_members + 1 "
+            f"and {_OF_SAME} rocketmq_leads == 1 "
+            f"or rocketmq_slaves < {_OF_SAME} max_over_time(rocketmq_slaves[6h]) "
+            f'or rocketmq_following == 0 and {_OF_SAME} rocketmq_broker_info{{role="slave"}}'
+        ),
+        summary="A replica of {{ $labels.broker }} is away, or has fallen out of sync.",
+        page="replica_out_of_sync",
+        at="10m",
+        labels=OF_BROKER,
+        fault={
             series("rocketmq_in_sync_replicas"): f"3x16 2x{SAMPLES_COUNT}",
             series("rocketmq_leads"): steady(1),
         },
     ),
     Alert(
-        "WakelogReplicaBehind",
-        WARNING,
-        "5m",
-        "rocketmq_member_behind_bytes > 6.7e+07 or rocketmq_slave_behind_bytes > 6.7e+07",
-        "The slowest replica of {{ $labels.broker }} lacks over 64 MiB of the log.",
-        "replica_out_of_sync",
-        "15m",
-        OF_BROKER,
-        {series("rocketmq_slave_behind_bytes"): growing(1e7)},
+        name="WakelogReplicaBehind",
+        severity=WARNING,
+        wait="5m",
+        expression=(
+            "rocketmq_member_behind_bytes > 6.7e+07 or rocketmq_slave_behind_bytes > 6.7e+07"
+        ),
+        summary="The slowest replica of {{ $labels.broker }} lacks over 64 MiB of the log.",
+        page="replica_out_of_sync",
+        at="15m",
+        labels=OF_BROKER,
+        fault={series("rocketmq_slave_behind_bytes"): growing(1e7)},
     ),
     Alert(
-        "WakelogLagGrows",
-        WARNING,
-        "10m",
-        f"{LAG} > 1000 and deriv({LAG}[10m]) > 0",
-        "{{ $labels.group }} falls further and further behind on {{ $labels.topic }}.",
-        "consumer_lags",
-        "30m",
-        OF_GROUP,
-        {
+        name="WakelogLagGrows",
+        severity=WARNING,
+        wait="10m",
+        expression=f"{LAG} > 1000 and deriv({LAG}[10m]) > 0",
+        summary="{{ $labels.group }} falls further and further behind on {{ $labels.topic }}.",
+        page="consumer_lags",
+        at="30m",
+        labels=OF_GROUP,
+        fault={
             series("rocketmq_consumer_queue_lag_messages", group="g", topic="T", queue_id="0"): (
                 growing(100)
             ),
@@ -278,81 +298,89 @@ ALERTS: Final = (
         },
     ),
     Alert(
-        "WakelogOldestUnconsumed",
-        WARNING,
-        "5m",
-        "rocketmq_consumer_oldest_unacked_seconds > 900",
-        "{{ $labels.group }} has not consumed a message of {{ $labels.topic }} for 15 minutes.",
-        "consumer_lags",
-        "25m",
-        OF_GROUP,
-        {
+        name="WakelogOldestUnconsumed",
+        severity=WARNING,
+        wait="5m",
+        expression="rocketmq_consumer_oldest_unacked_seconds > 900",
+        summary=(
+            "{{ $labels.group }} has not consumed a message of {{ $labels.topic }} for 15 minutes."
+        ),
+        page="consumer_lags",
+        at="25m",
+        labels=OF_GROUP,
+        fault={
             series("rocketmq_consumer_oldest_unacked_seconds", group="g", topic="T"): growing(15),
         },
     ),
     Alert(
-        "WakelogDispatchBehind",
-        WARNING,
-        "5m",
-        "rocketmq_dispatch_lag_bytes > 2.6e+08",
-        "{{ $labels.broker }} has over 256 MiB stored that {{ $labels.dispatcher }} lacks.",
-        "consumer_lags",
-        "20m",
-        {**OF_BROKER, "dispatcher": "builtin"},
-        {series("rocketmq_dispatch_lag_bytes", dispatcher="builtin"): growing(2e7)},
+        name="WakelogDispatchBehind",
+        severity=WARNING,
+        wait="5m",
+        expression="rocketmq_dispatch_lag_bytes > 2.6e+08",
+        summary="{{ $labels.broker }} has over 256 MiB stored that {{ $labels.dispatcher }} lacks.",
+        page="consumer_lags",
+        at="20m",
+        labels={**OF_BROKER, "dispatcher": "builtin"},
+        fault={series("rocketmq_dispatch_lag_bytes", dispatcher="builtin"): growing(2e7)},
     ),
     Alert(
-        "WakelogDeadLetters",
-        WARNING,
-        "0m",
-        f"label_replace(increase({_DEAD}[10m]) > 0 or ({_DEAD} unless {_DEAD} offset 10m "
-        f"and {_OF_SAME} rocketmq_topics offset 10m), "
-        '"group", "$1", "topic", "%DLQ%(.*)")',
-        "{{ $labels.group }} gave messages up.",
-        "dead_letters",
-        "15m",
-        {**OF_BROKER, "topic": "%DLQ%g", "group": "g"},
-        {
+        name="WakelogDeadLetters",
+        severity=WARNING,
+        wait="0m",
+        expression=(
+            f"label_replace(increase({_DEAD}[10m]) > 0 or ({_DEAD} unless {_DEAD} offset 10m "
+            f"and {_OF_SAME} rocketmq_topics offset 10m), "
+            '"group", "$1", "topic", "%DLQ%(.*)")'
+        ),
+        summary="{{ $labels.group }} gave messages up.",
+        page="dead_letters",
+        at="15m",
+        labels={**OF_BROKER, "topic": "%DLQ%g", "group": "g"},
+        fault={
             series("rocketmq_topic_put_messages_total", topic="%DLQ%g"): f"_x48 1x{SAMPLES_COUNT}",
             series("rocketmq_topics"): steady(3),
         },
     ),
     Alert(
-        "WakelogCertificateExpires",
-        WARNING,
-        "0m",
-        "rocketmq_certificate_expiry_timestamp_seconds - time() < 14 * 86400",
-        "The certificate of {{ $labels.broker }} is valid for less than 14 days.",
-        "certificate_expires",
-        "5m",
-        {**OF_BROKER, "role": "broker"},
-        {series("rocketmq_certificate_expiry_timestamp_seconds", role="broker"): steady(1_000_000)},
+        name="WakelogCertificateExpires",
+        severity=WARNING,
+        wait="0m",
+        expression="rocketmq_certificate_expiry_timestamp_seconds - time() < 14 * 86400",
+        summary="The certificate of {{ $labels.broker }} is valid for less than 14 days.",
+        page="certificate_expires",
+        at="5m",
+        labels={**OF_BROKER, "role": "broker"},
+        fault={
+            series("rocketmq_certificate_expiry_timestamp_seconds", role="broker"): steady(
+                1_000_000
+            )
+        },
     ),
     Alert(
-        "WakelogServiceRefused",
-        CRITICAL,
-        "1m",
-        "rocketmq_actor_trouble == 1",
-        "{{ $labels.actor }} of {{ $labels.broker }} does not work: {{ $labels.reason }}.",
-        "service_refused",
-        "5m",
-        {**OF_BROKER, "actor": "schedule", "reason": "a bad file", "remedy": "Restore it"},
-        {
+        name="WakelogServiceRefused",
+        severity=CRITICAL,
+        wait="1m",
+        expression="rocketmq_actor_trouble == 1",
+        summary="{{ $labels.actor }} of {{ $labels.broker }} does not work: {{ $labels.reason }}.",
+        page="service_refused",
+        at="5m",
+        labels={**OF_BROKER, "actor": "schedule", "reason": "a bad file", "remedy": "Restore it"},
+        fault={
             series(
                 "rocketmq_actor_trouble", actor="schedule", reason="a bad file", remedy="Restore it"
             ): steady(1)
         },
     ),
     Alert(
-        "WakelogActorAway",
-        WARNING,
-        "2m",
-        "rocketmq_actor_attached == 0",
-        "{{ $labels.actor }} has not worked for {{ $labels.broker }} for 2 minutes.",
-        "ray_node_gone",
-        "5m",
-        {**OF_BROKER, "actor": "reput"},
-        {series("rocketmq_actor_attached", actor="reput"): steady(0)},
+        name="WakelogActorAway",
+        severity=WARNING,
+        wait="2m",
+        expression="rocketmq_actor_attached == 0",
+        summary="{{ $labels.actor }} has not worked for {{ $labels.broker }} for 2 minutes.",
+        page="ray_node_gone",
+        at="5m",
+        labels={**OF_BROKER, "actor": "reput"},
+        fault={series("rocketmq_actor_attached", actor="reput"): steady(0)},
     ),
 )
 
