@@ -5,7 +5,7 @@ at once, or in the dead letter topic.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 
 from tests.client.clusters import FakeCluster, Queue, messages, no_heartbeat
@@ -183,7 +183,12 @@ class _NoSettler:
     async def nack(self, message: ConsumerMessage, delay: timedelta | None) -> None:
         raise AssertionError
 
-    async def reply(self, message: ConsumerMessage, body: bytes | str) -> None:
+    async def reject(self, message: ConsumerMessage) -> None:
+        raise AssertionError
+
+    async def reply(
+        self, message: ConsumerMessage, body: bytes | str, properties: Mapping[str, str] | None
+    ) -> None:
         raise AssertionError
 
 

@@ -44,7 +44,7 @@ def test_a_copy_in_another_process_has_the_content_and_no_consumer() -> None:
     assert message.body
     copy = pickle.loads(pickle.dumps(message))
     assert (copy.body, copy.tags, copy.queue, copy.topic) == (message.body, "t", QUEUE, "T")
-    for settle in (copy.ack, copy.nack, lambda: copy.reply(b"x")):
+    for settle in (copy.ack, copy.nack, copy.reject, lambda: copy.reply(b"x")):
         with pytest.raises(ClientError, match="is a copy in another process"):
             asyncio.run(settle())
     of_sync = pickle.loads(pickle.dumps(SyncMessage(message)))
@@ -56,3 +56,4 @@ class Unpicklable:
         self.namespace = settler.namespace
         self.lock = threading.Lock()
         self.ack, self.nack, self.reply = settler.ack, settler.nack, settler.reply
+        self.reject = settler.reject

@@ -8,6 +8,7 @@ import pytest
 from tests.client.clusters import NAME_SERVER, messages
 from tests.client.group_cluster import GroupCluster, two_queues
 from wakelog.client.consumer import Consumer
+from wakelog.client.consumer_message import ConsumerMessage
 from wakelog.protocol.bodies import (
     ConsumeMessageDirectlyResult,
     ConsumerRunningInfo,
@@ -84,8 +85,17 @@ def test_an_operator_sees_the_offsets_and_what_the_consumer_does() -> None:
     run(body)
 
 
-@pytest.mark.parametrize(("is_acked", "outcome"), [(True, "CR_SUCCESS"), (False, "CR_LATER")])
-def test_an_operator_has_a_message_consumed(is_acked: bool, outcome: str) -> None:
+@pytest.mark.parametrize(
+    ("settle", "outcome"),
+    [
+        (ConsumerMessage.ack, "CR_SUCCESS"),
+        (ConsumerMessage.nack, "CR_LATER"),
+        (ConsumerMessage.reject, "CR_LATER"),
+    ],
+)
+def test_an_operator_has_a_message_consumed(
+    settle: Callable[[ConsumerMessage], Awaitable[None]], outcome: str
+) -> None:
     async def body(cluster: GroupCluster, consumer: Consumer) -> None:
         consumer.pause()
         [record] = messages(1, first=99)
@@ -93,7 +103,7 @@ def test_an_operator_has_a_message_consumed(is_acked: bool, outcome: str) -> Non
         asking = asyncio.create_task(ask(cluster, code, record, {"brokerName": "a"}))
         [message] = await consumer.fetch(1)
         assert (message.body, message.queue) == (b"99", Q0)
-        await (consumer.ack(message) if is_acked else message.nack())
+        await settle(message)
         reported = await asking
         assert reported is not None
         assert reported.code == ResponseCode.SUCCESS

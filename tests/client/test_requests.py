@@ -78,14 +78,15 @@ def test_a_reply_goes_to_the_cluster_and_client_of_its_request() -> None:
     cluster = one_topic()
     properties = b"CLUSTER\1c\2CORRELATION_ID\1id\2REPLY_TO_CLIENT\1who\2TTL\x01100"
     request = ReceivedMessage(decode_record(record(1, properties)))
-    run_producer(cluster, lambda producer: producer.reply(request, b"answer"))
+    more = {"content-type": "text/plain"}
+    run_producer(cluster, lambda producer: producer.reply(request, b"answer", more))
     [command] = cluster.sent
     assert (command.code, command.ext_fields["b"]) == (325, "c_REPLY_TOPIC")
     found = decode_properties(command.ext_fields["i"])
     del found["UNIQ_KEY"]
     assert found == {
         "MSG_TYPE": "reply", "CORRELATION_ID": "id", "REPLY_TO_CLIENT": "who", "TTL": "100",
-        "WAIT": "true",
+        "WAIT": "true", **more,
     }  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from wakelog.client import consumer as aio_consumer
 from wakelog.client import producer as aio
 from wakelog.client import sync
 from wakelog.client.consumer_message import ConsumerMessage
-from wakelog.client.errors import ClientError
+from wakelog.client.errors import ClientError, InvalidArgument
 from wakelog.client.sync import LOOP, Blocking, blocking, blocking_context
 
 
@@ -174,6 +174,10 @@ def test_a_consumer_without_asyncio_gets_and_settles_messages() -> None:
         [retried] = consumer.fetch(wait=5.0)
         assert (retried.topic, retried.reconsume_times) == ("T", 1)
         consumer.ack(retried)
+        consumer.reject(again)  # it does nothing now
+        again.reject()
+        with pytest.raises(InvalidArgument, match="message is"):
+            consumer.reject(None)  # type: ignore[arg-type]
     assert cluster.committed["g", "a", "T", 1] == 4
 
 

@@ -17,7 +17,7 @@ ConsumeMessageConcurrentlyService, ConsumeMessageOrderlyService} (4.9.3).
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import chain
@@ -413,16 +413,28 @@ class Consumer(OpenedByUser):
             retries_max = retries_max if self._retries_max is None else self._retries_max
             if retries_max is None or message.reconsume_times < retries_max:
                 self._put_back(queue, message, SUSPENDED if delay is None else delay)
-            elif self._is_broadcast:
-                logger.warning("%r is dropped after %s retries", message, retries_max)
-                self._settle(queue, message, Outcome.FAILED)
             else:
-                await self._send_back(queue, message, DEAD_LETTER)
+                await self._give_up(queue, message)
             return
         level = 0  # the broker's steps
         if delay is not None:
             level = await self._delays.level(delay, self._calls.address(message.broker)) or 1
         await self._send_back(queue, message, level)
+
+    async def reject(self, message: ConsumerMessage) -> None:
+        """Make a message a dead letter: see `ConsumerMessage.reject`."""
+        self._check_open()
+        _check_message(message)
+        queue = self._inbox.holder(message)
+        if queue is not None:
+            await self._give_up(queue, message)
+
+    async def _give_up(self, queue: Queue, message: ConsumerMessage) -> None:
+        if self._is_broadcast:
+            logger.warning("%r is dropped after %s retries", message, message.reconsume_times)
+            self._settle(queue, message, Outcome.FAILED)
+        else:
+            await self._send_back(queue, message, DEAD_LETTER)
 
     async def _send_back(
         self,
@@ -452,11 +464,16 @@ class Consumer(OpenedByUser):
         loop = asyncio.get_running_loop()
         loop.call_later(delay.total_seconds() + 0.001, self._inbox.wake, queue.queue)
 
-    async def reply(self, message: ConsumerMessage, body: bytes | str) -> None:
+    async def reply(
+        self,
+        message: ConsumerMessage,
+        body: bytes | str,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
         """Answer the producer that waits in `request`. Raises: ClientError."""
         self._check_open()
         _check_message(message)
-        reply = make_reply(message, body, self._ids.make())
+        reply = make_reply(message, body, self._ids.make(), properties)
         await self._sender.send(SendRequest((reply,)))
 
     async def time_out(self) -> None:

@@ -4,6 +4,7 @@ Source: org.apache.rocketmq.client.impl.consumer.PullAPIWrapper#processPullResul
 DefaultMQPushConsumerImpl#resetRetryAndNamespace (4.9.3).
 """
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import NamedTuple, Protocol
 
@@ -31,7 +32,13 @@ class Settler(Protocol):
         """Have it consumed again."""
         ...
 
-    async def reply(self, message: "ConsumerMessage", body: bytes | str) -> None:
+    async def reject(self, message: "ConsumerMessage") -> None:
+        """Make it a dead letter."""
+        ...
+
+    async def reply(
+        self, message: "ConsumerMessage", body: bytes | str, properties: Mapping[str, str] | None
+    ) -> None:
         """Send the reply to a request."""
         ...
 
@@ -56,7 +63,13 @@ class Elsewhere(NamedTuple):
         """Refuse. Raises: ClientError."""
         raise self._refusal(message)
 
-    async def reply(self, message: "ConsumerMessage", body: bytes | str) -> None:
+    async def reject(self, message: "ConsumerMessage") -> None:
+        """Refuse. Raises: ClientError."""
+        raise self._refusal(message)
+
+    async def reply(
+        self, message: "ConsumerMessage", body: bytes | str, properties: Mapping[str, str] | None
+    ) -> None:
         """Refuse. Raises: ClientError."""
         raise self._refusal(message)
 
@@ -119,9 +132,19 @@ class ConsumerMessage(ReceivedMessage):
         """
         await self.settler.nack(self, delay)
 
-    async def reply(self, body: bytes | str) -> None:
+    async def reject(self) -> None:
+        """Make it a dead letter of the group now, without a further attempt.
+
+        A broadcast has no dead letters: the message is dropped, and the log names it.
+        Raises: ClientError if the consumer is not open.
+        """
+        await self.settler.reject(self)
+
+    async def reply(
+        self, body: bytes | str, *, properties: Mapping[str, str] | None = None
+    ) -> None:
         """Answer the producer that waits in `request`. Raises: ClientError."""
-        await self.settler.reply(self, body)
+        await self.settler.reply(self, body, properties)
 
 
 def decode_messages(

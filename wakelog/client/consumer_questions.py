@@ -9,6 +9,7 @@ DefaultMQPushConsumerImpl#consumerRunningInfo, ProcessQueue#fillProcessQueueInfo
 
 import asyncio
 import time
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Final
 
@@ -178,13 +179,19 @@ class DirectDelivery:
         """Report failure; the message does not come again."""
         self._end(LATER)
 
+    async def reject(self, message: ConsumerMessage) -> None:
+        """Report failure; the stored message is no dead letter by it."""
+        self._end(LATER)
+
     def _end(self, outcome: str) -> None:
         if not self.outcome.done():
             self.outcome.set_result(outcome)
 
-    async def reply(self, message: ConsumerMessage, body: bytes | str) -> None:
+    async def reply(
+        self, message: ConsumerMessage, body: bytes | str, properties: Mapping[str, str] | None
+    ) -> None:
         """Reply as always. Raises: ClientError."""
-        await self._consumer.reply(message, body)
+        await self._consumer.reply(message, body, properties)
 
 
 def _as_wall_ms(moment_ms: int) -> int:

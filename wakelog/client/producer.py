@@ -291,10 +291,15 @@ class Producer(OpenedByUser):
         finally:
             self._requests.end(more)
 
-    async def reply(self, request: ReceivedMessage, body: bytes | str) -> None:
+    async def reply(
+        self,
+        request: ReceivedMessage,
+        body: bytes | str,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
         """Reply to a message of `request`. Raises: InvalidArgument; NotAcknowledged."""
         self._check_loop()
-        reply = make_reply(request, body, self._ids.make())
+        reply = make_reply(request, body, self._ids.make(), properties)
         await self._sender.send(SendRequest((reply,)))
 
     async def queues(self, topic: str) -> list[QueueAt]:

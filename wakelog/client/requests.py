@@ -84,7 +84,12 @@ class PendingRequests:
         return answer(request, ResponseCode.SUCCESS)
 
 
-def make_reply(request: ReceivedMessage, body: bytes | str, unique_key: str) -> EncodedMessage:
+def make_reply(
+    request: ReceivedMessage,
+    body: bytes | str,
+    unique_key: str,
+    properties: Mapping[str, str] | None = None,
+) -> EncodedMessage:
     """Return the reply to a request, which a consumer received.
 
     Raises: InvalidArgument if the message is no request.
@@ -99,7 +104,8 @@ def make_reply(request: ReceivedMessage, body: bytes | str, unique_key: str) -> 
         name: found[name] for name in (CORRELATION_ID, TIME_TO_LIVE) if name in found
     }
     more |= {MESSAGE_TYPE: REPLY, REPLY_TO_CLIENT: client}
-    reply = encode(Message(reply_topic(cluster), body), unique_key, more=more)
+    message = Message(reply_topic(cluster), body, properties=properties)
+    reply = encode(message, unique_key, more=more)
     return reply._replace(is_reply=True, is_alone=True)
 
 

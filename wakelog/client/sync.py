@@ -240,6 +240,7 @@ class ConsumerMessage(ReceivedMessage):
 
     ack = blocking(AioMessage.ack)
     nack = blocking(AioMessage.nack)
+    reject = blocking(AioMessage.reject)
     reply = blocking(AioMessage.reply)
 
 
@@ -326,6 +327,12 @@ class Consumer(Blocking[aio_consumer.Consumer]):
         if not isinstance(message, ConsumerMessage):
             raise not_accepted("message", message, "what `fetch` or the iteration returned")
         message.nack(delay)
+
+    def reject(self, message: ConsumerMessage) -> None:
+        """Make a message a dead letter: see `wakelog.client.ConsumerMessage.reject`."""
+        if not isinstance(message, ConsumerMessage):
+            raise not_accepted("message", message, "what `fetch` or the iteration returned")
+        message.reject()
 
     @property
     def assignment(self) -> list[MessageQueue]:
