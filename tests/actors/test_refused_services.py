@@ -40,7 +40,7 @@ from wakelog.client.admin import Admin, open_admin
 from wakelog.client.options import ClientOptions
 from wakelog.storage.durability.config_files import ConfigFiles
 from wakelog.storage.errors import StoreFailed
-from wakelog.telemetry.collector import StatisticsCollector
+from wakelog.telemetry.collector import SeriesReader
 from wakelog.telemetry.metrics import METRICS
 
 NEEDED_BY = {
@@ -86,9 +86,9 @@ async def lines_of(outputs: AsyncIterator[Output]) -> tuple[list[str], bool]:
 
 def series(statistics: dict[str, Any]) -> list[dict[str, str]]:
     """Return the labels of the series of troubles."""
-    families = StatisticsCollector(lambda: statistics, METRICS).collect()
-    [found] = [family for family in families if family.name == "rocketmq_actor_trouble"]
-    return [sample.labels for sample in found.samples]
+    families = SeriesReader(METRICS).read(statistics)
+    [(spec, found)] = [one for one in families if one[0].name == "rocketmq_actor_trouble"]
+    return [dict(zip(spec.labels, labels, strict=True)) for labels in found]
 
 
 class Broken:

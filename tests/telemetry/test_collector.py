@@ -3,11 +3,11 @@
 from typing import Any
 
 import pytest
-from prometheus_client import CollectorRegistry, generate_latest
 
-from wakelog.telemetry.collector import Series, StatisticsCollector, find_series
+from wakelog.telemetry.collector import SeriesReader, find_series
 from wakelog.telemetry.histogram import LATENCY_BOUNDS_SECONDS, Histogram
 from wakelog.telemetry.metric_spec import Kind, MetricSpec, Path
+from wakelog.telemetry.text_format import Series, write_family
 
 VALUES: dict[str, Any] = {
     "brokers": {
@@ -48,9 +48,9 @@ def test_a_path_finds(path: Path, expected: Series) -> None:
 
 
 def expose(values: Any, *specs: MetricSpec, series_max: int = 100) -> list[str]:
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(StatisticsCollector(lambda: values, specs, series_max=series_max))
-    lines = generate_latest(registry).decode().splitlines()
+    families = SeriesReader(specs, series_max=series_max).read(values)
+    texts = [write_family(*each, is_openmetrics=False) for each in families]
+    lines = "".join(texts).splitlines()
     return [line for line in lines if "dropped_series" not in line or not line.startswith("#")]
 
 

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from wakelog.telemetry.collector import Series, read_series
+from wakelog.telemetry.collector import read_series
 from wakelog.telemetry.metric_spec import gauge
+from wakelog.telemetry.text_format import Series
 
 MASTER = {"name": "a", "cluster": "c", "address": "10.0.0.1:10911", "role": "master"}
 

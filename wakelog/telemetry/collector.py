@@ -1,4 +1,4 @@
-"""From what a deployment says of itself to families of prometheus-client.
+"""From what a deployment says of itself to the series of each family.
 
 A row of ``metrics`` has paths, which are walked through builtins (``metric_spec``). A path that is
 not there yields nothing, so a row may describe an actor that is not running.
@@ -8,35 +8,24 @@ Invariants:
       ``rocketmq_metrics_dropped_series_total``.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate
-from typing import Any, cast
-
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    InfoMetricFamily,
-    Metric,
-)
-from prometheus_client.registry import Collector
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
 
 from wakelog.telemetry.metric_spec import (
     ALL_TOGETHER,
     DROPPED_SERIES,
-    Kind,
     MetricSpec,
     Path,
     keys_of,
     labels_of,
 )
 from wakelog.telemetry.shown_labels import show_labels
+from wakelog.telemetry.text_format import Series
 
 SERIES_MAX = 5_000
 """Series of one family in one scrape: some 0.5 MB of text and 0.1 s. Three sets of names have a
 dozen families by topic and group, and a scrape of all takes a second."""
-
-Series = dict[tuple[str, ...], Any]
 
 
 def find_series(path: Path, values: Any) -> Series:
@@ -114,59 +103,25 @@ def _read_bound(spec: MetricSpec, values: Any) -> Series:
     return found
 
 
-FAMILY_OF_KIND: Mapping[Kind, Callable[..., Any]] = {
-    Kind.GAUGE: GaugeMetricFamily,
-    Kind.COUNTER: CounterMetricFamily,
-    Kind.HISTOGRAM: HistogramMetricFamily,
-    Kind.INFO: InfoMetricFamily,
-}
+class SeriesReader:
+    """The series of some rows, as a deployment's statistics have them now."""
 
-
-def make_family(spec: MetricSpec, series: Series) -> Metric:
-    """Return the family of a row, with these series."""
-    family: Any = FAMILY_OF_KIND[spec.kind](spec.name, spec.help, labels=spec.labels)
-    for labels, value in series.items():
-        match spec.kind:
-            case Kind.HISTOGRAM:
-                bounds = [*map(repr, value["bounds_seconds"]), "+Inf"]
-                buckets = list(zip(bounds, accumulate(value["counts"]), strict=True))
-                family.add_metric(labels, buckets, value["sum_seconds"])
-            case Kind.INFO:
-                family.add_metric(labels, {key: str(text) for key, text in value.items()})
-            case _:
-                family.add_metric(labels, float(value) * spec.scale)
-    return cast(Metric, family)
-
-
-class StatisticsCollector(Collector):
-    """A prometheus-client collector over what a callable returns, one family for each row."""
-
-    def __init__(
-        self,
-        read: Callable[[], Mapping[str, Any]],
-        specs: Iterable[MetricSpec],
-        *,
-        series_max: int = SERIES_MAX,
-    ) -> None:
-        """Read nothing yet; ``read`` is called once for each scrape."""
-        self._read = read
+    def __init__(self, specs: Iterable[MetricSpec], *, series_max: int = SERIES_MAX) -> None:
+        """Read nothing yet. series_max: of a family."""
         self._specs = tuple(specs)
         self._series_max = series_max
         self._dropped_count: dict[str, int] = {}
 
-    def collect(self) -> Iterator[Metric]:
-        """Yield the families that have a value now."""
-        values = self._read()
+    def read(self, values: Mapping[str, Any]) -> Iterator[tuple[MetricSpec, Series]]:
+        """Yield the families that have a value, and what was left out of them since the start."""
         for spec in self._specs:
             if spec is DROPPED_SERIES:
                 continue
             # What is left out is not given labels first: that takes as long as to write it.
             series = _shown(spec, self._capped(spec, _read_bound(spec, values)), values)
             if series:
-                yield make_family(spec, series)
-        yield make_family(
-            DROPPED_SERIES, {(name,): count for name, count in self._dropped_count.items()}
-        )
+                yield spec, series
+        yield DROPPED_SERIES, {(name,): count for name, count in self._dropped_count.items()}
 
     def _capped(self, spec: MetricSpec, series: Series) -> Series:
         dropped_count = len(series) - self._series_max
@@ -174,4 +129,4 @@ class StatisticsCollector(Collector):
             return series
         before_count = self._dropped_count.get(spec.exposed_name, 0)
         self._dropped_count[spec.exposed_name] = before_count + dropped_count
-        return dict(list(series.items())[: self._series_max])
+        return dict(islice(series.items(), self._series_max))

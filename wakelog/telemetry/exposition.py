@@ -28,8 +28,9 @@ import msgspec
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.exposition import choose_encoder, gzip_accepted
 
-from wakelog.telemetry.collector import StatisticsCollector
+from wakelog.telemetry.collector import SeriesReader
 from wakelog.telemetry.metric_spec import MetricSpec
+from wakelog.telemetry.text_format import write_family
 
 HEAD_BYTES_MAX = 8 * 1024
 """As much of a request as is read; Prometheus sends some 300 bytes."""
@@ -46,6 +47,7 @@ SCRAPES_MAX = 4
 SILENT_MAX = 64
 """Connections that have not sent their request yet; a scrape sends it with its first packet."""
 
+OPENMETRICS = "application/openmetrics-text"
 METRICS_PATH = "/metrics"
 LIVE_PATH, READY_PATH, DETAILS_PATH = "/health/live", "/health/ready", "/health/details"
 
@@ -111,10 +113,9 @@ class MetricsServer:
             READY_PATH: (read_health, _respond_ready),
             DETAILS_PATH: (read_health, _respond_details),
         }
-        self._values: Mapping[str, Any] = {}
-        self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(StatisticsCollector(lambda: self._values, specs))
-        ProcessCollector(registry=self._registry)
+        self._series = SeriesReader(specs)
+        self._of_process = CollectorRegistry(auto_describe=False)
+        ProcessCollector(registry=self._of_process)
         self._server: asyncio.Server | None = None
         self._under_way: Counter[str] = Counter()
         self._encoding = asyncio.Lock()
@@ -190,9 +191,11 @@ class MetricsServer:
 
     def _encode(self, values: Mapping[str, Any], request: Request) -> bytes:
         """Make the response of values; in a thread, and in one at a time."""
-        self._values = values
         encode, content_type = choose_encoder(request.headers.get("accept", ""))
-        body = encode(self._registry)
+        is_openmetrics = content_type.startswith(OPENMETRICS)
+        families = self._series.read(values)
+        parts = [write_family(*each, is_openmetrics=is_openmetrics) for each in families]
+        body = "".join(parts).encode() + encode(self._of_process)
         if not gzip_accepted(request.headers.get("accept-encoding", "")):
             return encode_response(200, content_type, body)
         compressed = gzip.compress(body, compresslevel=1)

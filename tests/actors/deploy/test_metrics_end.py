@@ -75,6 +75,7 @@ STORED_TOPICS = 300
 """That have messages: more queues than a scrape measures."""
 
 SECONDS_MAX = 1.0
+ALL_NAMES = "wakelog.metricsNames=native,exporter,v5"
 
 
 def fill(state: BrokerState) -> None:
@@ -96,7 +97,8 @@ def test_a_scrape_of_a_large_broker_takes_under_a_second(tmp_path: Path) -> None
 
     async def main() -> list[tuple[float, str]]:
         plan = msgspec.structs.replace(
-            small_plan(tmp_path, "mappedFileSizeConsumeQueue=2000"), metrics_port=free_port()
+            small_plan(tmp_path, "mappedFileSizeConsumeQueue=2000", ALL_NAMES),
+            metrics_port=free_port(),
         )
         async with running(plan) as (deployment, client):
             assert isinstance(deployment, LocalDeployment)
@@ -118,4 +120,6 @@ def test_a_scrape_of_a_large_broker_takes_under_a_second(tmp_path: Path) -> None
     assert text.count("\nrocketmq_group_get_messages_total{") == SERIES_MAX
     assert 'dropped_series_total{family="rocketmq_group_get_messages_total"}' in text
     assert text.count("\nrocketmq_consumer_queue_lag_messages{") > 0
+    assert text.count("\nrocketmq_messages_out_total{") == SERIES_MAX
+    assert text.count("\nrocketmq_consumer_message_size{") > 0
     assert 'rocketmq_queues_unmeasured{broker="broker-a",kind="group"} 39' in text
