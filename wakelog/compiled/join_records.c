@@ -40,15 +40,19 @@ int choose_stretch(struct bytes entries, struct stretch_limits limits, struct st
                 limits.end = each.begin + left;
         }
         int64_t gap = each.begin - found->end;
+        if (each.size < RECORD_BYTES_MIN)
+            return 0;
+        if (i && found->bytes + each.size > limits.bytes_max) {
+            chosen = i;
+            continue;
+        }
         if (gap < 0 || gap > limits.gap_bytes_max || each.begin >= limits.end ||
-            each.size < RECORD_BYTES_MIN || each.size > limits.end - each.begin)
+            each.size > limits.end - each.begin)
             return 0;
         found->end = each.begin + each.size;
         found->bytes += each.size;
         found->last_sent = each.begin;
     }
-    if (found->bytes > limits.bytes_max && chosen > 1)
-        return 0;
     found->count = (int64_t)chosen;
     found->last_read = entry_at(entries, chosen < count ? chosen : count - 1).begin;
     return 1;

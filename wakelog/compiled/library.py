@@ -83,11 +83,12 @@ class Library(ScanFunctions, RowFunctions, Protocol):
         gap_bytes_max: int,
         /,
     ) -> tuple[int, int, int, int, int, int]:
-        """Choose the first records of queue entries, if one read brings them.
+        """Choose the first records of queue entries, up to a count or to bytes.
 
+        bytes_max: of the records; the first one may have more.
         begin, end: of the log, as far as it may be sent without a look at where it lies.
 
-        Returns: how many, none for another choice than by count; begin and end of the read; the
+        Returns: how many, none if one read does not bring them; begin and end of the read; the
             bytes of the records; where the last of them begins, and that of the last entry seen.
         """
         ...

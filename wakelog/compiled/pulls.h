@@ -18,8 +18,8 @@ struct stretch {
     int64_t last_sent, last_read; /* where the last record begins, and that of the last entry seen */
 };
 
-/* Choose the first records of some entries. Return 0 if they need more than one read, if one is
-   outside of the log, or if bytes end the choice. */
+/* Choose the first records of some entries, up to a count or to bytes. Return 0 if they need more
+   than one read, or if one is outside of the log. */
 int choose_stretch(struct bytes entries, struct stretch_limits limits, struct stretch *found);
 
 /* Copy the records of the first entries; view[0] lies at `begin`. Return 0 if one is not of the

@@ -22,6 +22,7 @@ checkInDiskByCommitOffset, nextOffsetCorrection (4.9.3).
 from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import partial
+from itertools import accumulate
 from typing import Final, NamedTuple
 
 import msgspec
@@ -345,7 +346,7 @@ class Reader:
         return self._limits_by_bytes if request.by_bytes else self._limits
 
     def _front(self, data: bytes, request: GetRequest, view: LogView) -> _Selection | None:
-        """Choose at once if only the count can end the batch and all is in memory, else None."""
+        """Choose at once, up to a count or to bytes, if all is in memory; else None."""
         entries = [(physical_offset, size) for physical_offset, size, _ in ENTRY.iter_unpack(data)]
         lowest = min(entries)[0] if entries else -1
         in_memory = view.max_physical_offset - lowest <= self._limits.memory_bytes
@@ -353,10 +354,11 @@ class Reader:
             return None
         bytes_max, memory_count_max = self._batch_limits(request).memory
         places = entries[: max(1, min(request.count_max, memory_count_max))]
-        size_bytes = sum([size for _, size in places])
-        if size_bytes > bytes_max and len(places) > 1:
-            return None
-        count, last_sent = len(places), places[-1][0]
+        totals = list(accumulate([size for _, size in places]))
+        if totals[-1] > bytes_max:
+            full = next((i for i, total in enumerate(totals) if i and total > bytes_max), None)
+            places = places[:full]
+        count, size_bytes, last_sent = len(places), totals[len(places) - 1], places[-1][0]
         last_seen = entries[: count + 1][-1][0]
         return _Selection(GetStatus.FOUND, places, count, size_bytes, count, last_sent, last_seen)
 
