@@ -34,6 +34,9 @@ PLAIN_FIELDS: Final = {
     "g": '"1700000000000"', "h": '"0"', "i": '"UNIQ_KEY\\u00010B\\u0002WAIT\\u0001true"',
     "j": '"0"', "k": '"false"', "l": '"16"', "m": '"false"',
 }  # fmt: skip
+SIGNING_FIELDS: Final = {
+    "AccessKey": '"an-account"', "SecurityToken": '"a token"', "Signature": '"aGVsbG8r\\/w=="',
+}  # fmt: skip
 PLAIN_HEAD: Final = {
     "flag": "0", "language": '"JAVA"', "opaque": "7", "serializeTypeCurrentRPC": '"JSON"',
     "version": "401",
@@ -121,6 +124,11 @@ class MutatedSends:
             random.shuffle(pairs)
             text = "\x02".join(pairs) + random.choice(("", "\x02"))
             fields["i"] = json.dumps(text, ensure_ascii=random.random() < 0.5)
+        if random.random() < 0.2:
+            fields |= SIGNING_FIELDS
+            if random.random() < 0.5:
+                del fields[random.choice(list(SIGNING_FIELDS))]
+            fields = dict(sorted(fields.items(), key=lambda _: random.random()))
         for _ in range(random.choice((0, 0, 0, 1, 2))):
             chosen = random.choice((fields, fields, head))
             name = random.choice((*chosen, "n", "remark", "z", "code"))
@@ -213,6 +221,8 @@ def compare(chunk: bytes | memoryview, seed: int) -> tuple[int, int]:
     for index in range(plain.count):
         assert plain.head_of(index) == compiled.head_of(index)
         assert plain.place_of(index) == compiled.place_of(index)
+        assert plain.topic_of(index) == compiled.topic_of(index)
+        assert plain.signed(index) == compiled.signed(index)
     rows = [(random.choice((0, 5, 1 << 61, -1)), random.choice((0, 2))) for _ in plain.queues]
     rules, room = random.choice(RULES), random.choice(ROOMS)
     queues, plain_queues = run_queues(rows), run_queues(rows)

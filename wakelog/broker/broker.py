@@ -194,7 +194,8 @@ class Broker:
         self, run: SendRun, channel: Channel, now_ms: int
     ) -> RemotingCommand | AwaitFlush | None:
         """Take and store sends of a run up to one that `process` has to handle, and answer them."""
-        assert self.state.access is None, "each send has a signature to check"
+        if self.state.access is not None:
+            self.state.access.admit(run, PROCESSORS[run.code], channel.remote_host)
         before = run.taken_count
         outcome = store_run(self.state, run, channel, now_ms)
         self._request_counts[run.code] += run.taken_count - before

@@ -72,8 +72,7 @@ static const uint8_t *decode_escape(const uint8_t *at, const uint8_t *end, uint8
     return at + 6;
 }
 
-/* Decode JSON text; what is written is never longer. Return its size, or -1. */
-static ptrdiff_t decode_text(const uint8_t *at, size_t size, uint8_t *out) {
+ptrdiff_t decode_text(const uint8_t *at, size_t size, uint8_t *out) {
     const uint8_t *end = at + size;
     uint8_t *to = out;
     while (at < end) {

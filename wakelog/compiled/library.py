@@ -42,6 +42,15 @@ class Library(ScanFunctions, RowFunctions, Protocol):
         """
         ...
 
+    def read_signed(
+        self, chunk: Buffer, sends: bytes, index: int, /
+    ) -> tuple[bytes, bytes, bytes] | tuple[()]:
+        """Return of a send the access key, the signature, and what that covers.
+
+        () if it has no access key, or a value that is no text.
+        """
+        ...
+
     def encode_records(
         self,
         chunk: Buffer,

@@ -86,6 +86,50 @@ static PyObject *py_read_sends(PyObject *self, PyObject *const *args, Py_ssize_t
     return tuple_of(6, found);
 }
 
+/* Return access key, signature and what it covers, as bytes; () if that is for Python. */
+static PyObject *signed_of(struct bytes chunk, const struct send *send) {
+    struct signed_send found;
+    struct bytes header = {chunk.begin + send->header_begin,
+                           (size_t)(send->body_begin - send->header_begin)};
+    struct bytes body = {chunk.begin + send->body_begin, (size_t)(send->end - send->body_begin)};
+    if (!read_signed(header, &found))
+        return PyTuple_New(0);
+    PyObject *content =
+        PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(found.content.size + body.size));
+    if (content) {
+        char *to = PyBytes_AsString(content);
+        memcpy(to, found.content.begin, found.content.size);
+        memcpy(to + found.content.size, body.begin, body.size);
+    }
+    PyObject *parts[] = {
+        PyBytes_FromStringAndSize((const char *)found.access_key.begin,
+                                  (Py_ssize_t)found.access_key.size),
+        PyBytes_FromStringAndSize((const char *)found.signature.begin,
+                                  (Py_ssize_t)found.signature.size),
+        content,
+    };
+    return tuple_of(3, parts);
+}
+
+static PyObject *py_read_signed(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    struct arguments taken;
+    struct send send;
+    (void)self;
+    if (!take_arguments(&taken, "bbn", args, count))
+        return NULL;
+    const struct argument *at = taken.at;
+    struct bytes chunk = bytes_of(&at[0]), table = bytes_of(&at[1]);
+    if (at[2].number < 0 || (size_t)at[2].number >= table.size / sizeof send)
+        return refuse_arguments(&taken, "there is no such send");
+    memcpy(&send, table.begin + (size_t)at[2].number * sizeof send, sizeof send);
+    if (send.header_begin < 0 || send.body_begin < send.header_begin ||
+        send.end < send.body_begin || (size_t)send.end > chunk.size)
+        return refuse_arguments(&taken, "the send is not in the chunk");
+    PyObject *found = signed_of(chunk, &send);
+    release_arguments(&taken);
+    return found;
+}
+
 static PyObject *py_encode_records(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     struct arguments taken;
     struct send sends[RUN_MESSAGES_MAX];
@@ -205,6 +249,7 @@ static PyObject *py_crc32(PyObject *self, PyObject *const *args, Py_ssize_t coun
 
 static PyMethodDef FUNCTIONS[] = {
     {"read_sends", py_read_sends, METH_FASTCALL, "See wakelog.compiled.library."},
+    {"read_signed", py_read_signed, METH_FASTCALL, "See wakelog.compiled.library."},
     {"encode_records", py_encode_records, METH_FASTCALL, "See wakelog.compiled.library."},
     {"encode_responses", py_encode_responses, METH_FASTCALL, "See wakelog.compiled.library."},
     {"choose_stretch", py_choose_stretch, METH_FASTCALL, "See wakelog.compiled.library."},

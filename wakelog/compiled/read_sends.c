@@ -1,6 +1,8 @@
 /* Reads the frames of plain sends: code 310 or 320, a JSON header of known names, one message or
    a batch of whole messages.
 
+   A client with an account adds its access key and a signature, and perhaps a token.
+
    It takes a part of what msgspec takes, and finds the same values there. Whatever is not clear is
    no plain send: white space, a name that comes twice, a number that is written in an unusual way,
    a surrogate, bytes that are not UTF-8. Python decides about those. */
@@ -196,23 +198,39 @@ static int take_field(struct cursor *c, uint8_t letter, struct send *send, struc
     }
 }
 
+/* Take the name of a field. Return which: a is 0; of those that sign, the number in runs.h; or -1. */
+static int take_field_name(struct cursor *c) {
+    if (!take(c, '"'))
+        return -1;
+    if (c->end - c->at >= 3 && c->at[1] == '"' && c->at[2] == ':') {
+        int letter = c->at[0];
+        c->at += 3;
+        return letter >= 'a' && letter <= 'n' ? letter - 'a' : -1;
+    }
+    return TAKE_WORD(c, "AccessKey\":")       ? ACCESS_KEY
+           : TAKE_WORD(c, "Signature\":")     ? SIGNATURE
+           : TAKE_WORD(c, "SecurityToken\":") ? SECURITY_TOKEN
+                                              : -1;
+}
+
 static int take_fields(struct cursor *c, struct send *send, struct text *topic,
-                       struct text *properties) {
-    uint32_t seen = 0;
+                       struct text *properties, struct header_fields *fields) {
+    struct text other;
+    fields->seen = 0;
     if (!take(c, '{'))
         return 0;
     do {
-        if (c->end - c->at < 4 || c->at[0] != '"' || c->at[2] != '"' || c->at[3] != ':')
+        int name = take_field_name(c);
+        if (name < 0 || fields->seen >> name & 1)
             return 0;
-        uint8_t letter = c->at[1];
-        if (letter < 'a' || letter > 'n' || seen >> (letter - 'a') & 1)
+        fields->seen |= 1u << name;
+        const uint8_t *begin = c->at;
+        if (!(name < LETTERS ? take_field(c, (uint8_t)('a' + name), send, topic, properties)
+                             : take_text(c, &other)))
             return 0;
-        seen |= 1u << (letter - 'a');
-        c->at += 4;
-        if (!take_field(c, letter, send, topic, properties))
-            return 0;
+        fields->values[name] = (struct bytes){begin, (size_t)(c->at - begin)};
     } while (take(c, ','));
-    return take(c, '}') && (seen & REQUIRED) == REQUIRED;
+    return take(c, '}') && (fields->seen & REQUIRED) == REQUIRED;
 }
 
 enum { EXT_FIELDS, FLAG, LANGUAGE, OPAQUE, REMARK, SERIALIZE_TYPE, VERSION, NAMES_COUNT };
@@ -240,12 +258,12 @@ static int take_name(struct cursor *c, int last) {
 }
 
 static int take_value(struct cursor *c, int name, struct send *send, struct text *topic,
-                      struct text *properties) {
+                      struct text *properties, struct header_fields *fields) {
     struct text other;
     int32_t number;
     switch (name) {
     case EXT_FIELDS:
-        return take_fields(c, send, topic, properties);
+        return take_fields(c, send, topic, properties, fields);
     case FLAG:
         return take_32(c, &send->command_flag);
     case OPAQUE:
@@ -269,7 +287,7 @@ static int take_code(struct cursor *c, int *code) {
 }
 
 static int read_header(struct cursor *c, int *code, struct send *send, struct text *topic,
-                       struct text *properties) {
+                       struct text *properties, struct header_fields *fields) {
     uint32_t seen = 0;
     int name = -1;
     if (!TAKE_WORD(c, PREFIX) || !take_code(c, code))
@@ -279,7 +297,7 @@ static int read_header(struct cursor *c, int *code, struct send *send, struct te
         if (name < 0 || seen >> name & 1)
             return 0;
         seen |= 1u << name;
-        if (!take_value(c, name, send, topic, properties))
+        if (!take_value(c, name, send, topic, properties, fields))
             return 0;
     } while (take(c, ','));
     return take(c, '}') && c->at == c->end && seen >> EXT_FIELDS & 1;
@@ -331,10 +349,11 @@ static int read_send(struct bytes chunk, size_t begin, struct read_limits limits
     if (header_bytes > limits.header_bytes_max || header_bytes > frame_bytes - FRAME_HEAD_BYTES)
         return 0;
     struct text topic = {0}, properties = {0};
+    struct header_fields fields;
     const uint8_t *body = frame + FRAME_HEAD_BYTES + header_bytes;
     struct cursor c = {frame + FRAME_HEAD_BYTES, body};
     *send = (struct send){0};
-    if (!read_header(&c, code, send, &topic, &properties) || send->command_flag & RESPONSE_FLAG)
+    if (!read_header(&c, code, send, &topic, &properties, &fields) || send->command_flag & RESPONSE_FLAG)
         return 0;
     if (!send->batched) {
         if (frame_bytes > limits.frame_bytes_max)
@@ -385,4 +404,12 @@ void read_sends(struct bytes chunk, size_t begin, struct read_limits limits, str
             (int64_t)records * (RECORD_BYTES_ADDED_MAX + send->topic_bytes + send->properties_bytes);
         run->sends_count++;
     }
+}
+
+int read_header_fields(struct bytes header, struct header_fields *fields) {
+    struct cursor c = {header.begin, header.begin + header.size};
+    struct text topic, properties;
+    struct send send;
+    int code = 0;
+    return read_header(&c, &code, &send, &topic, &properties, fields);
 }

@@ -20,6 +20,9 @@
 #define PROPERTIES_READ_BYTES_MAX 8192
 /* Of the JSON text of a message's properties; a longer one is for Python. */
 
+#define SIGNED_BYTES_MAX 8192
+/* Of a header of which the signature is checked here. */
+
 #define RECORD_BYTES_ADDED_MAX 116
 /* Of a record, beside body, topic, properties and cluster: with two v6 hosts, and a separator. */
 
@@ -62,6 +65,14 @@ struct bytes {
     size_t size;
 };
 
+/* The fields of a header, by number: first those of one letter, in the order of the alphabet. */
+enum { LETTERS = 14, ACCESS_KEY = LETTERS, SECURITY_TOKEN, SIGNATURE, FIELDS_COUNT };
+
+struct header_fields {
+    uint32_t seen;                     /* a bit for each that is there */
+    struct bytes values[FIELDS_COUNT]; /* as JSON, with the quotes of a text */
+};
+
 struct log_end {
     int64_t physical_offset, timestamp_ms;
     int64_t room_end;         /* no record may reach beyond it */
@@ -86,6 +97,22 @@ struct run {
 
 /* Read successive plain sends of one code from `begin` on. */
 void read_sends(struct bytes chunk, size_t begin, struct read_limits limits, struct run *run);
+
+/* Read the header of a plain send once more. Return 0 if it is none. */
+int read_header_fields(struct bytes header, struct header_fields *fields);
+
+/* Decode JSON text without its quotes; what is written is never longer. Return its size, or -1. */
+ptrdiff_t decode_text(const uint8_t *at, size_t size, uint8_t *out);
+
+/* What an access key and a signature are compared with; all lies in `text`. */
+struct signed_send {
+    struct bytes access_key, signature;
+    struct bytes content; /* what the signature covers, before the body */
+    uint8_t text[SIGNED_BYTES_MAX];
+};
+
+/* Read what of a header is signed. Return 0 if there is no access key, or it is for Python. */
+int read_signed(struct bytes header, struct signed_send *found);
 
 /* One message of a batch. */
 struct part {

@@ -21,10 +21,11 @@ from wakelog.protocol.send_run import (
     RunRules,
     SendRun,
 )
+from wakelog.protocol.signed_content import SignedSend
 
 SEND: Final = struct.Struct("=q16i")
 """Of a send: its born time; where its header and its body begin, and where that ends; opaque and
-flag of the command; then what only the library reads."""
+flag of the command; the number of its queue. What follows only the library reads."""
 
 _CLUSTER_BYTES: Final = len(CLUSTER) + 2
 """Of the property in a record, beside the cluster's name."""
@@ -53,15 +54,26 @@ class CompiledRun(SendRun, kw_only=True, gc=False):
         _, header_begin, body_begin, end, *_ = SEND.unpack_from(self.rows, index * SEND.size)
         return header_begin, body_begin, end
 
+    def topic_of(self, index: int) -> str:
+        """Return the topic of a send."""
+        _, _, _, _, _, _, queue, *_ = SEND.unpack_from(self.rows, index * SEND.size)
+        return self.queues[int(queue)][0]
+
+    def signed(self, index: int) -> SignedSend | None:
+        """Return what a send claims about its sender; None if that is not clear from here."""
+        assert _library is not None
+        found = _library.read_signed(self.chunk, self.rows, index)
+        return SignedSend(*found) if found else None
+
     def place(self, queues: RunQueues, rules: RunRules, room: LogRoom) -> PlacedRun:
-        """Encode the records of the next sends, up to one that needs more than that."""
+        """Encode the records of the next sends that are admitted, up to one that needs more."""
         assert _library is not None
         cluster = rules.cluster_name.encode()
         cluster_bytes = self.records_count * (_CLUSTER_BYTES + len(cluster))
         records = bytearray(self.records_bytes + cluster_bytes)
         count, size, stored, responses_count = _library.encode_records(
             self.chunk,
-            self.rows,
+            self.rows[: self.placed_end * SEND.size],
             rules.encoder.head,
             cluster,
             queues,

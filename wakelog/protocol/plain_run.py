@@ -42,6 +42,13 @@ from wakelog.protocol.send_run import (
     RunRules,
     SendRun,
 )
+from wakelog.protocol.signed_content import (
+    ACCESS_KEY,
+    SECURITY_TOKEN,
+    SIGNATURE,
+    SignedSend,
+    signed_content,
+)
 from wakelog.protocol.sys_flag import TRANSACTION_MASK
 
 _BEGINS: Final = {
@@ -57,12 +64,24 @@ class PlainHeader(
     SendMessageRequestHeaderV2,
     frozen=True,
     kw_only=True,
-    rename={**V2_LETTERS, "broker_name": "n"},
+    rename={
+        **V2_LETTERS,
+        "broker_name": "n",
+        "access_key": ACCESS_KEY,
+        "security_token": SECURITY_TOKEN,
+        "signature": SIGNATURE,
+    },
     forbid_unknown_fields=True,
 ):
-    """The header of a send in a run; clients of later releases name the broker, too."""
+    """The header of a send in a run.
+
+    Clients of later releases name the broker, too. Those with an account sign.
+    """
 
     broker_name: str = ""
+    access_key: str = ""
+    security_token: str = ""
+    signature: str = ""
 
 
 class PlainSend(msgspec.Struct, gc=False):
@@ -77,7 +96,12 @@ class PlainSend(msgspec.Struct, gc=False):
     remark: str | None = None
 
 
+class _Texts(msgspec.Struct, gc=False):
+    fields: dict[str, str] = msgspec.field(name="extFields")
+
+
 _decode = msgspec.json.Decoder(PlainSend, strict=False).decode
+_decode_texts = msgspec.json.Decoder(_Texts).decode
 
 Place: TypeAlias = tuple[int, int, int]
 """Where the header of a send begins in the chunk, where its body begins, and where that ends."""
@@ -102,13 +126,32 @@ class PlainRun(SendRun, kw_only=True, gc=False):
         """Return where a send's header and body begin in the chunk, and where the body ends."""
         return self.places[index]
 
+    def topic_of(self, index: int) -> str:
+        """Return the topic of a send."""
+        return self.sends[index].header.topic
+
+    def signed(self, index: int) -> SignedSend | None:
+        """Return what a send claims about its sender; None if that is not clear from here."""
+        header_begin, body_begin, end = self.places[index]
+        try:
+            fields = _decode_texts(self.chunk[header_begin:body_begin]).fields
+        except msgspec.ValidationError:
+            return None  # a number or null; the command says which text that stands for
+        if ACCESS_KEY not in fields:
+            return None
+        return SignedSend(
+            fields[ACCESS_KEY].encode(),
+            fields.get(SIGNATURE, "").encode(),
+            signed_content(fields, self.chunk[body_begin:end].tobytes()),
+        )
+
     def place(self, queues: RunQueues, rules: RunRules, room: LogRoom) -> PlacedRun:
-        """Encode the records of the next sends, up to one that needs more than that."""
+        """Encode the records of the next sends that are admitted, up to one that needs more."""
         physical_offset, timestamp_ms, room_end, record_bytes_max = room
         records: list[bytes] = []
         stored: list[bytes] = []
         responses_count = 0
-        for index in range(self.taken_count, self.count):
+        for index in range(self.taken_count, self.placed_end):
             send = self.sends[index]
             row = self.queue_indexes[index] * QUEUE_COLUMNS
             queue_offset = queues[row + NEXT_OFFSET]

@@ -10,9 +10,10 @@ There are twins: `plain_run` reads with msgspec, and `compiled_run` in C, where 
 a message. `frame` uses the compiled one if its library is there. What that one does not understand
 is no part of a run.
 
-A run promises nothing about topics, queues or properties. Who takes it says which of its queues get
-messages. `place` encodes the records of its first sends, up to one that needs more than that. That
-one comes by `next_command`: the RemotingCommand that it would have been without a run.
+A run promises nothing about topics, queues, properties or senders. Who takes it says which of its
+queues get messages, and how many of its sends are admitted. `place` encodes the records of the
+first of these, up to one that needs more than that. That one comes by `next_command`: the
+RemotingCommand that it would have been without a run.
 
 Invariants:
     - the messages of a run stand one behind the other in the chunk, with no frame between them.
@@ -32,6 +33,7 @@ from typing import Final, NamedTuple, TypeAlias
 from wakelog.protocol.command import SERIALIZE_JSON, RemotingCommand
 from wakelog.protocol.header_codec import decode_header
 from wakelog.protocol.record import RecordEncoder
+from wakelog.protocol.signed_content import SignedSend
 
 RUN_MESSAGES_MAX: Final = 16
 """Some 0.1 ms by Python, and 0.3 ms if each of them needs more than a run. Other connections wait
@@ -105,20 +107,28 @@ class SendRun(RemotingCommand, kw_only=True, gc=False):
     chunk: kept until the last send is taken.
     queues: the distinct (topic, queue id) of all messages.
     count: of sends. taken_count: how many of them are done.
+    admitted_count: how many of them, with those that are done, their sender may make as far as that
+        is known; the next one behind them is not placed. -1 if all may.
     """
 
     chunk: memoryview
     queues: tuple[tuple[str, int], ...]
     count: int
     taken_count: int = 0
+    admitted_count: int = -1
 
     @property
     def left_count(self) -> int:
         """How many sends are not taken yet."""
         return self.count - self.taken_count
 
+    @property
+    def placed_end(self) -> int:
+        """The first send behind those that may be placed."""
+        return self.count if self.admitted_count < 0 else self.admitted_count
+
     def place(self, queues: RunQueues, rules: RunRules, room: LogRoom) -> PlacedRun:
-        """Encode the records of the next sends, up to one that needs more than that.
+        """Encode the records of the next sends that are admitted, up to one that needs more.
 
         Such are one of a queue without a next offset, one that is delayed, half or does not wait,
         and one that is too long or has no room. The caller counts what it has stored as taken.
@@ -133,6 +143,14 @@ class SendRun(RemotingCommand, kw_only=True, gc=False):
 
     def place_of(self, index: int) -> tuple[int, int, int]:
         """Return where a send's header and body begin in the chunk, and where the body ends."""
+        raise NotImplementedError
+
+    def topic_of(self, index: int) -> str:
+        """Return the topic of a send."""
+        raise NotImplementedError
+
+    def signed(self, index: int) -> SignedSend | None:
+        """Return what a send claims about its sender; None if that is not clear from here."""
         raise NotImplementedError
 
     def requests(self, begin: int, end: int) -> list[RemotingCommand]:

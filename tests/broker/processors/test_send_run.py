@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.broker.access.requests import access_control
 from tests.broker.harness import NOW_MS, send_fields
 from tests.broker.harness import settings as broker_settings
 from tests.fakes.logs import SEGMENT_BYTES
@@ -17,6 +18,7 @@ from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.stores import open_store, store_config
 from tests.network.fakes import FakeClock, FakeLoop, FakeTransport, connect
 from tests.twins import twins, use_twin
+from wakelog.broker.access.control import AccessControl
 from wakelog.broker.broker import Broker
 from wakelog.broker.decision import AwaitFlush
 from wakelog.broker.effects import InPool, Registered, Saved
@@ -31,12 +33,14 @@ from wakelog.network.handler import Channel, Reply
 from wakelog.network.lanes import Lanes
 from wakelog.network.limits import ServerLimits
 from wakelog.network.loop_lag import LoopLag
+from wakelog.network.signing import Credentials, sign
 from wakelog.network.turn import Turn
 from wakelog.protocol import frame, plain_run
 from wakelog.protocol.batch import encode_batch_body
 from wakelog.protocol.bodies import TopicConfig
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import ONEWAY_FLAG, RESPONSE_FLAG, RemotingCommand, make_request
+from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.frame import FrameDecoder, encode_frame
 from wakelog.protocol.send_run import RUN_MESSAGES_MAX, SendRun
 from wakelog.storage.log.append import MessageDraft
@@ -59,6 +63,7 @@ class Side:
         *,
         gathers_sends: bool = True,
         segment_bytes: int = 1 << 20,
+        access: AccessControl | None = None,
     ) -> None:
         self.fs = MemoryFileSystem()
         self.keys = broker_settings(**keys)
@@ -72,7 +77,7 @@ class Side:
         )
         self.fs.make_directories("/store/commitlog")
         self.store = open_store(self.fs, self.config)
-        self.broker = Broker(self.keys, self.store, NOW_MS, random=Random(1))
+        self.broker = Broker(self.keys, self.store, NOW_MS, random=Random(1), access=access)
         topics = self.broker.state.topics
         topics.update(TopicConfig("T", 4, 4), NOW_MS)
         topics.update(TopicConfig("Ordered", 2, 2, order=True), NOW_MS)
@@ -341,6 +346,77 @@ def test_a_run_leaves_what_single_sends_leave(mode: str, seed: int) -> None:
     )
     for name in single:
         assert run[name] == single[name], name
+
+
+ACCOUNTS = """
+globalWhiteRemoteAddresses: []
+accounts:
+- {accessKey: admin-key, secretKey: admin-secret, admin: true}
+- {accessKey: narrow-key, secretKey: narrow-secret, topicPerms: [T=PUB]}
+- {accessKey: near-key, secretKey: near-secret, whiteRemoteAddress: 10.0.0.9}
+- {accessKey: wide-key, secretKey: wide-secret, defaultTopicPerm: PUB, defaultGroupPerm: PUB}
+"""
+SENDERS = (
+    *(Credentials("admin-key", "admin-secret"), Credentials("narrow-key", "narrow-secret")),
+    *(Credentials("wide-key", "wide-secret", "a token"), Credentials("wide-key", "no-secret")),
+    *(Credentials("near-key", "no-secret"), Credentials("none-such", "none"), Credentials()),
+)
+
+
+def signed_sends(random: Random, *, is_mixed: bool) -> list[bytes]:
+    """Return signed sends; some are refused, changed behind the signature, or unusual."""
+    found = []
+    for opaque, encoded in enumerate(mixed_sends(random) if is_mixed else sends(60)):
+        try:
+            [request] = FrameDecoder().feed(encoded)
+        except RemoteProtocolError:
+            continue
+        request.opaque = opaque
+        request = sign(request, random.choices(SENDERS, (9, 3, 3, 1, 2, 1, 1))[0])
+        if random.random() < 0.02:
+            request.body += b"!"
+        if random.random() < 0.02:
+            request.ext_fields["Signature"] = random.choice(("", "é", "AAAA"))
+        encoded = encode_frame(request)
+        if random.random() < 0.05:
+            encoded = rewritten(encoded, lambda text: text.replace(b'"d":"4"', b'"d":4'))
+        if random.random() < 0.05:
+            encoded = rewritten(encoded, lambda text: text.replace(b"/", b"\\/"))
+        found.append(encoded)
+    return found
+
+
+@pytest.mark.parametrize("white_list", ["[]", "[10.0.0.*]"])
+@pytest.mark.parametrize("is_mixed", [True, False])
+@pytest.mark.parametrize("seed", range(3))
+def test_signed_sends_leave_what_single_ones_leave(
+    white_list: str, is_mixed: bool, seed: int
+) -> None:
+    random = Random(seed)
+    text = ACCOUNTS.replace("[]", white_list, 1)
+    chunks = pieces(b"".join(signed_sends(random, is_mixed=is_mixed)), random)
+    sides = [
+        Side(gathers_sends=gathers, segment_bytes=SEGMENT_BYTES << 3, access=access_control(text))
+        for gathers in (True, False)
+    ]
+    run, single = (side.receive(chunks, in_time=True) for side in sides)
+    for name in single:
+        assert run[name] == single[name], name
+    refused = [side.broker.statistics()["access"]["refused_count"] for side in sides]
+    assert refused[0] == refused[1]
+    assert (refused[0] > 0) == (white_list == "[]")
+
+
+def test_a_run_of_an_account_is_one_piece_of_work() -> None:
+    side = Side(access=access_control(ACCOUNTS))
+    sender = Credentials("narrow-key", "narrow-secret")
+    frames = []
+    for encoded in sends(20):
+        [request] = FrameDecoder().feed(encoded)
+        frames.append(encode_frame(sign(request, sender)))
+    found = side.receive([b"".join(frames)], in_time=True)
+    assert side.runs == [RUN_MESSAGES_MAX, 20 - RUN_MESSAGES_MAX]
+    assert [each.code for each in found["answers"]] == [ResponseCode.SUCCESS] * 20
 
 
 def test_what_a_run_creates_one_after_the_other_is_registered_one_after_the_other() -> None:

@@ -158,8 +158,7 @@ class Requests:
             answer_error=error_response,
             tls=tls,
             body_bytes_max=self._broker.body_bytes_max,
-            # A signature is over a whole request.
-            process_run=self.process_run if self._broker.state.access is None else None,
+            process_run=self.process_run,
             wall_ms=wall_ms,
         )
 

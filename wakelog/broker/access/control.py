@@ -12,12 +12,15 @@ The order is 4.9.3's. What refuses first decides the remark; the code is 1.
 What a heartbeat names is in its body, which is read in steps. So step 6 of a heartbeat comes after
 that, in `authorize_heartbeat`, before anything of it is registered.
 
-A signature covers the values of all fields and the body, but no code, time or number. So a recorded
-request can be sent again: use TLS where others can listen.
+A recorded request can be sent again, since a signature covers no time: use TLS where others can
+listen.
+
+Of sends that come together, `admit` says how many of the next ones pass all steps. The one behind
+them is for `check`, which refuses it, or lets it in.
 
 Invariants:
     - signatures are compared in constant time; no secret key is in a remark or in a log.
-    - nothing of a request is decoded before its signature has been checked.
+    - nothing of a request takes effect before its signature has been checked.
     - a code without a row is answered only to a peer that passes steps 1 to 4.
     - a row that no rule maps is answered to admin accounts only.
 
@@ -27,20 +30,22 @@ Source: org.apache.rocketmq.acl.plain.{PlainAccessValidator, PlainPermissionMana
 """
 
 import hmac
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeAlias
 
 from wakelog.broker.access.accounts import AccessTable, Account
 from wakelog.broker.access.failures import ADDRESSES_MAX, FAILURES_MAX, AuthenticationFailures
 from wakelog.broker.names import retry_topic
 from wakelog.network.request import Access, Permission, Processor, Resource
-from wakelog.network.signing import ACCESS_KEY, SIGNATURE, Credentials, sign, signature_of
+from wakelog.network.signing import Credentials, sign, signature_of, signature_over
 from wakelog.protocol.bodies import HeartbeatData
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.ext_fields import Header, read_header
 from wakelog.protocol.names import RETRY_PREFIX
+from wakelog.protocol.send_run import SendRun
+from wakelog.protocol.signed_content import ACCESS_KEY, SIGNATURE
 from wakelog.protocol.steps import Steps
 
 ACL_EXCEPTION: Final = "org.apache.rocketmq.acl.common.AclException"
@@ -137,6 +142,43 @@ class AccessControl:
             if isinstance(error, NotAuthenticated):
                 self._count_failure(error, host, now_ms)
             raise
+
+    def admit(self, run: SendRun, processor: Processor, host: str) -> None:
+        """Set how many sends of a run their sender may make; the next one behind is for `check`."""
+        if run.taken_count < run.admitted_count or self.table.white_addresses.match(host):
+            return
+        needs = [rule.permission for rule in processor.access if rule.attribute]
+        index = run.taken_count
+        near: dict[bytes, bool] = {}
+        while index < run.count and self._admits(run, index, needs, host, near):
+            index += 1
+        run.admitted_count = index
+
+    def _admits(
+        self,
+        run: SendRun,
+        index: int,
+        needs: Sequence[Permission],
+        host: str,
+        near: dict[bytes, bool],
+    ) -> bool:
+        """Return whether one send passes. near: what is known of the white lists of accounts."""
+        send = run.signed(index)
+        account = None if send is None else self.table.find(send.access_key.decode())
+        if send is None or account is None:
+            return False
+        is_near = near.get(send.access_key)
+        if is_near is None:
+            is_near = near[send.access_key] = account.white_addresses.match(host)
+        if is_near:
+            return True
+        expected = signature_over(send.content, account.secret_key)
+        if not hmac.compare_digest(send.signature, expected):
+            return False
+        if not needs or may_all(account):
+            return True
+        permissions = owned(account, run.topic_of(index))
+        return all(need in permissions for need in needs)
 
     def authorize_heartbeat(
         self, command: RemotingCommand, data: HeartbeatData, host: str

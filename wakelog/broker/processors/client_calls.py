@@ -23,7 +23,6 @@ from wakelog.broker.membership import Client
 from wakelog.broker.state import BrokerState
 from wakelog.network.errors import CallTimeout, RemotingError
 from wakelog.network.request import Request
-from wakelog.network.signing import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE
 from wakelog.protocol.bodies import (
     GetConsumerStatusBody,
     MessageQueueForC,
@@ -49,6 +48,7 @@ from wakelog.protocol.headers.clients import (
     ResetOffsetRequestHeader,
 )
 from wakelog.protocol.message_id import decode_message_id
+from wakelog.protocol.signed_content import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE
 
 CLIENT_SECONDS = 10.0
 STATUS_SECONDS = 5.0
