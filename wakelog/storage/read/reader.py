@@ -355,7 +355,7 @@ class Reader:
         bytes_max, memory_count_max = self._batch_limits(request).memory
         places = entries[: max(1, min(request.count_max, memory_count_max))]
         totals = list(accumulate([size for _, size in places]))
-        if totals[-1] > bytes_max:
+        if max(totals) > bytes_max:  # a damaged size may be negative
             full = next((i for i, total in enumerate(totals) if i and total > bytes_max), None)
             places = places[:full]
         count, size_bytes, last_sent = len(places), totals[len(places) - 1], places[-1][0]
