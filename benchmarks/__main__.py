@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks import results
+from benchmarks.busy import busy_processes
 from benchmarks.catch_up import measure_catch_up
 from benchmarks.held import add_topics, measure_held
 from benchmarks.idle import measure_idle
@@ -34,6 +35,7 @@ from benchmarks.sides import Prepare, Side, Wakelog, leave_empty, other_side
 from benchmarks.slaves import wait_followed
 from benchmarks.starts import StartStore, measure_starts
 from benchmarks.table import PICTURE_NAME, render_page, summary_line
+from wakelog.compiled.library import CHOICE
 
 PAIRS_COUNT = 5
 PAGE_NAME = "table.md"
@@ -119,6 +121,7 @@ class Options(NamedTuple):
     pairs_count: int
     output: Path | None
     other: type[Side]
+    busy_count: int
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -139,7 +142,10 @@ def main(arguments: Sequence[str]) -> int:
     def say(line: str) -> None:
         print(f"[{time.monotonic() - began_seconds:5.0f} s] {line}", flush=True)
 
-    with tempfile.TemporaryDirectory(prefix="wakelog-bench-") as name:
+    with (
+        tempfile.TemporaryDirectory(prefix="wakelog-bench-") as name,
+        busy_processes(options.busy_count),
+    ):
         return measure_rows(options, Path(name), say)
 
 
@@ -156,7 +162,7 @@ def measure_rows(options: Options, folder: Path, say: Callable[[str], None]) -> 
             lambda line, title=title: say(f"{title}: {line}"),  # type: ignore[misc]
             other_name=options.other.name,
         )
-        result = results.result_of(row, measured, machine)
+        result = results.result_of(row, measured, machine, options.busy_count)
         missed = missed or not result["summary"] or bool(results.missed(row, result))
         say(summary_line(row, result))
         if options.output is not None and result["summary"]:
@@ -192,12 +198,19 @@ def read_options(arguments: Sequence[str]) -> Options:
         metavar="CHECKOUT",
         help="compare with another checkout that has its .venv, instead of RocketMQ",
     )
+    parser.add_argument(
+        "--busy",
+        type=int,
+        default=0,
+        metavar="N",
+        help="measure beside N processes that compute all the time",
+    )
     found = parser.parse_args(arguments)
     output: Path | None = found.output
     if output is not None and found.against is not None:
         parser.error("results of --against are printed only: leave --output out")
     if output is None and found.against is None and found.pairs >= PAIRS_COUNT:
-        output = RESULTS
+        output = results_folder(found.busy)
     if output is not None:
         output.mkdir(parents=True, exist_ok=True)
     try:
@@ -209,7 +222,14 @@ def read_options(arguments: Sequence[str]) -> Options:
         found.pairs,
         output,
         other,
+        found.busy,
     )
+
+
+def results_folder(busy_count: int) -> Path:
+    """Return where results go; those of plain Python and of a busy machine have their own."""
+    parts = ([] if CHOICE.is_compiled else ["plain_python"]) + (["busy"] if busy_count else [])
+    return RESULTS.joinpath(*parts)
 
 
 if __name__ == "__main__":

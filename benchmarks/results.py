@@ -10,6 +10,7 @@ import os
 import platform
 import statistics
 import subprocess
+import sysconfig
 import time
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -21,6 +22,7 @@ from benchmarks.pairs import Measured, Pair
 from benchmarks.rows import ROWS, Figure, Row
 from benchmarks.sides import OWN_NAME
 from tests.compat.provision import java_runtime
+from wakelog.compiled.library import CHOICE, COMPILED, PLAIN
 
 Result = dict[str, Any]
 GIB = 1 << 30
@@ -39,17 +41,26 @@ def machine(folder: Path) -> dict[str, Any]:
         "kernel": platform.release(),
         "file_system": mount.stdout.split()[-1],
         "python": platform.python_version(),
+        "python_build": python_build(),
+        "twin": COMPILED if CHOICE.is_compiled else PLAIN,
         "ray": version("ray"),
         "java": answer.stderr.splitlines()[0],
     }
 
 
-def result_of(row: Row, measured: Measured, machine: dict[str, Any]) -> Result:
-    """Return what a row's file says."""
+def python_build() -> str:
+    """Say how this Python was built: one without optimisation takes 4 to 22 % longer."""
+    arguments = sysconfig.get_config_var("CONFIG_ARGS") or ""
+    optimised = "optimised" if "--enable-optimizations" in arguments else "not optimised"
+    return f"{optimised}, {platform.python_compiler()}"
+
+
+def result_of(row: Row, measured: Measured, machine: dict[str, Any], busy_count: int = 0) -> Result:
+    """Return what a row's file says. busy_count: of processes that computed beside it."""
     return {
         "row": row.name,
         "measured": time.strftime("%Y-%m-%d"),
-        "machine": machine,
+        "machine": machine | {"busy_processes": busy_count},
         "driver": {
             "messages": row.messages,
             "warmup": row.warmup,

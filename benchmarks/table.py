@@ -65,8 +65,7 @@ def _section(row: Row, result: Result) -> list[str]:
         "",
         f"Driven by {row.kind.value}. Pairs: {sound}, void: {void}. {result['measured']}, "
         f"{machine['cores']} cores of {machine['processor']}, {machine['file_system']}, "
-        f"Linux {machine['kernel']}, Python {machine['python']}, Ray {machine['ray']}, "
-        f"{machine['java']}.",
+        f"Linux {machine['kernel']}, {_python(machine)}, Ray {machine['ray']}, {machine['java']}.",
         "",
         _HEAD.format(first="figure"),
         _RULE,
@@ -75,6 +74,16 @@ def _section(row: Row, result: Result) -> list[str]:
     for name, title in (("wakelog", "wakelog"), ("rocketmq", "RocketMQ")):
         lines += _busy(title, [pair[name] for pair in result["pairs"]])
     return lines
+
+
+def _python(machine: Mapping[str, Any]) -> str:
+    """Return interpreter, build, twin, and what computed beside it, as far as they are known."""
+    parts = [f"Python {machine['python']}"]
+    if "python_build" in machine:
+        parts.append(f"({machine['python_build']}) with {machine['twin']}")
+    if busy_count := machine.get("busy_processes"):
+        parts.append(f"beside {busy_count} processes that compute all the time")
+    return " ".join(parts)
 
 
 def _line(row: Row, figure: Figure, result: Result, title: str = "") -> str:
