@@ -210,8 +210,8 @@ def test_an_ordered_message_without_retries_left_makes_room() -> None:
     assert len(cluster.queues["a", "%DLQ%g", 0]) == 1
 
 
-@pytest.mark.parametrize("ordered", [False, True])
-def test_a_rejected_message_is_a_dead_letter_at_once(ordered: bool) -> None:
+@pytest.mark.parametrize("kind", ["plain", "ordered", "broadcast"])
+def test_a_rejected_message_is_a_dead_letter_at_once(kind: str, tmp_path: Path) -> None:
     cluster = GroupCluster({("a", "T", 0): messages(1), RETRY: []})
 
     async def body(consumer: Consumer) -> None:
@@ -220,22 +220,10 @@ def test_a_rejected_message_is_a_dead_letter_at_once(ordered: bool) -> None:
         await consumer.reject(message)  # it does nothing now
         assert consumer.position(Q0) == 1
 
-    run(cluster, body, ordered=ordered)
-    assert [command.ext_fields["delayLevel"] for command in cluster.sent_back] == ["-1"]
-    assert len(cluster.queues["a", "%DLQ%g", 0]) == 1
-
-
-def test_a_rejected_message_of_a_broadcast_is_dropped(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def body(consumer: Consumer) -> None:
-        first, _ = await get(consumer, 2)
-        await first.reject()
-        assert consumer.position(first.queue) == 1
-
-    cluster = two_queues(1)
-    run(cluster, body, broadcast=True, offset_folder=tmp_path)
-    assert not cluster.sent_back and "is dropped after 0 retries" in caplog.text
+    settings = {"offset_folder": tmp_path} if kind == "broadcast" else {}
+    run(cluster, body, **{} if kind == "plain" else {kind: True}, **settings)
+    levels = [command.ext_fields["delayLevel"] for command in cluster.sent_back]
+    assert levels == ([] if kind == "broadcast" else ["-1"])  # a broadcast drops it
 
 
 def test_a_queue_that_another_client_has_locked_is_left_to_it() -> None:
