@@ -1,0 +1,19 @@
+"""A broker in this process for each module, and names that no other test uses."""
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from wakelog.testing import EmbeddedBroker
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker(settings={"enablePropertyFilter": "true"}) as broker:
+        yield broker
+
+
+@pytest.fixture
+def topic() -> str:
+    return f"topic-{uuid.uuid4().hex[:12]}"
