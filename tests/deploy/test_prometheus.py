@@ -7,9 +7,11 @@ import re
 import signal
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
+import uuid
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -21,8 +23,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from scripts.alert_rules import RECORDED
 from tests.actors.client import Client
+from tests.actors.programs import WORD_VARIABLE
+from tests.alert_faults import FAULTS_OF_ACTORS
+from tests.alert_series import Scrapes, complaints
 from tests.compat.processes import ProcessFailed, TestProcess, free_port
 from tests.compat.provision import prometheus_binaries
+from tests.leftovers import heirs
 from tests.telemetry.traffic import MESSAGES_COUNT, TOPIC, make_traffic
 from tests.test_dashboards import BOARDS, expanded, expressions_of, selectors_of
 from wakelog.telemetry.actor_metrics import ADDED_SERVICES
@@ -36,6 +42,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 CONFIGURATION = ROOT / "deploy" / "prometheus.yml"
 READY_SECONDS_MAX = 120.0  # 12 s on quiet cores
 DATA_SECONDS_MAX = 45.0
+SHOWN_SECONDS_MAX = 30.0
 SCRAPE = "2s"  # one takes 0.3 s on quiet cores
 TROUBLE = "rocketmq_actor_trouble"  # tests/actors/test_refused_services.py has brokers with some
 OF_OTHERS = (*PLUGINS, *ADDED_SERVICES, *FOLLOWING, *ELECTION, DROPPED_SERIES)
@@ -61,6 +68,8 @@ class Ports(NamedTuple):
     broker: int
     metrics: int
     prometheus: int
+    word: str
+    """By which the processes of the broker are told from others."""
 
 
 def fetch(url: str) -> bytes:
@@ -88,7 +97,7 @@ def query(port: int, expression: str) -> list[Any]:
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ports]:
     """Run `wakelog up` with its metrics, under some load."""
     folder = tmp_path_factory.mktemp("up")
-    ports = Ports(free_port(), free_port(-2, 1), free_port(), free_port())
+    ports = Ports(free_port(), free_port(-2, 1), free_port(), free_port(), uuid.uuid4().hex)
     words = ["--store", str(folder / "store"), "--namesrv-port", str(ports.name_server)]
     words += ["--broker-port", str(ports.broker), "--metrics-port", str(ports.metrics)]
     words += ["--set", "mappedFileSizeCommitLog=1048576", "--set", "cleanResourceInterval=500"]
@@ -96,7 +105,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ports]:
     words += ["--set", "replicationEnable=true", "--console-port", "0"]
     words += ["--set", "wakelog.metricsNames=native,exporter,v5"]
     command = [sys.executable, "-m", "wakelog", "up", *words]
-    with TestProcess(command, env=dict(os.environ), log_path=folder / "up.out") as process:
+    environment = {**os.environ, WORD_VARIABLE: ports.word}
+    with TestProcess(command, env=environment, log_path=folder / "up.out") as process:
         process.wait_until(
             lambda: answers(f"http://127.0.0.1:{ports.metrics}/metrics"),
             seconds_max=READY_SECONDS_MAX,
@@ -211,3 +221,26 @@ def test_prometheus_counts_what_was_sent(prometheus: Prometheus) -> None:
     [series] = query(prometheus.port, f'rocketmq_topic_put_messages_total{{topic="{TOPIC}"}}')
     assert float(series["value"][1]) > MESSAGES_COUNT
     assert series["metric"]["broker"] == "broker-a"
+
+
+@pytest.mark.parametrize("alert", FAULTS_OF_ACTORS)
+def test_an_alert_fires_at_its_fault(alert: str, broker: Ports, tmp_path: Path) -> None:
+    """At those for which there have to be actors; tests/test_alert_faults.py has the others."""
+    fault, scrapes = FAULTS_OF_ACTORS[alert], Scrapes()
+    url = f"http://127.0.0.1:{broker.metrics}/metrics"
+    scrapes.add({"a": fetch(url).decode()})
+    scrapes.hold(8)
+    [victim] = [
+        pid for pid, name in heirs(WORD_VARIABLE, broker.word).items() if fault.role in name
+    ]
+    os.kill(victim, fault.number)
+    try:
+        end_seconds = time.monotonic() + SHOWN_SECONDS_MAX
+        while not fault.shown(text := fetch(url).decode()):
+            assert time.monotonic() < end_seconds
+        scrapes.add({"a": text})
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(victim, signal.SIGCONT)
+    scrapes.hold()
+    assert complaints(scrapes, tmp_path, firing=alert) == ""
