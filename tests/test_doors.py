@@ -105,6 +105,7 @@ NEEDS: Final[dict[str, dict[str, Any]]] = {
     "security_token": {"access_key": "someone", "secret_key": "secret"},
     "offset_folder": {"broadcast": True},
     "instance_name": {"broadcast": True},
+    "wait": {"max": 1},  # how much there is at once depends on which queue was quicker
 }
 """What goes with an argument."""
 
