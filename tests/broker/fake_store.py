@@ -25,7 +25,6 @@ from wakelog.storage.read.reader import GetResult, GetStatus
 from wakelog.storage.read.recent import RecentQueue
 from wakelog.storage.recovery.quarantine import Quarantined
 
-Match = Callable[[int], bool]
 MatchUnit = Callable[[int, bytes], bool]
 MatchRecord = Callable[[bytes], bool]
 MatchRecords = Callable[[Sequence[bytes]], Sequence[bool]]
@@ -195,7 +194,7 @@ class FakeStore:
         queue_offset: int,
         count_max: int,
         *,
-        match: Match | None = None,
+        codes: frozenset[int] | None = None,
         match_record: MatchRecord | None = None,
         match_unit: MatchUnit | None = None,
         blocking: bool = True,
@@ -216,7 +215,7 @@ class FakeStore:
         wanted = [
             m
             for m in queue.messages[queue_offset:end]
-            if (match is None or match(m.tags_code))
+            if (codes is None or m.tags_code in codes)
             and self._unit_matches(m, match_unit)
             and (match_record is None or match_record(m.record))
         ]

@@ -7,6 +7,7 @@ from typing import Any, Final, cast
 
 from tests.fakes.records import record
 from tests.fakes.stores import store_config
+from wakelog.protocol.record import RECORD_BYTES_MIN
 from wakelog.protocol.sys_flag import MESSAGE_BORN_HOST_V6, MESSAGE_COMPRESSED
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.read.frames import GAP_BYTES_MAX, read_frames
@@ -100,12 +101,17 @@ def compare(seed: int) -> int:
     memory_bytes = random.choice((1 << 30, 1 << 30, SEGMENT_BYTES))
     real = cast(CommitLogReader, log)
     reader = Reader(CONFIG, real, cast(Any, None), memory_bytes=memory_bytes)
-    request = GetRequest("T", 0, 0, random.choice((-1, 0, 1, 8, 32)), by_bytes=seed % 5 == 0)
+    codes = random.choice((None, None, frozenset(random.sample(range(-5, 5), random.randrange(5)))))
+    request = GetRequest("T", 0, 0, random.choice((-1, 0, 1, 8, 32)), codes, by_bytes=seed % 5 == 0)
     low = random.choice((0, 0, 0, len(data) // 3))
     view = LogView(low, random.choice((len(data), len(data), SEGMENT_BYTES + 500)), 0)
-    compiled = reader._stretch(packed, request, view)
+    compiled = reader._chosen(packed, request, view)
     log.reads = 0
-    selection = reader._front(packed, request, view)
+    selection = (
+        reader._front(packed, request, view)
+        if codes is None
+        else reader._select(None, request, view, frozenset(), packed)
+    )
     frames = None
     if selection is not None:
         frames = read_frames(real, selection.places, view.max_physical_offset, blocking=True)
@@ -113,10 +119,19 @@ def compare(seed: int) -> int:
         uncommon = any(data[begin + 39] & 0x11 for begin, _, _ in entries if 0 <= begin < LOG_BYTES)
         is_odd = uncommon or len({begin // SEGMENT_BYTES for begin, _, _ in entries}) > 1
         is_odd = is_odd or any(not 0 <= begin < view.max_physical_offset for begin, _, _ in entries)
+        if codes is not None:
+            lowest = max(view.min_physical_offset, view.max_physical_offset - memory_bytes)
+            is_odd = is_odd or any(
+                begin < lowest or not RECORD_BYTES_MIN <= size < 1 << 31
+                for begin, size, _ in entries
+            )
         assert not isinstance(frames, list) or log.reads != 1 or is_odd
         return 0
     found, pieces = compiled
     assert selection is not None
+    if pieces is None:
+        assert found == selection
+        return found.sent_count
     assert found._replace(places=selection.places) == selection
     assert pieces == frames
     return found.sent_count

@@ -218,9 +218,8 @@ def check_pulls(store: MessageStore, manifest: dict[str, Any]) -> None:
 def check_pull(
     store: MessageStore, queue: dict[str, Any], pull: dict[str, Any], codes: frozenset[int] | None
 ) -> None:
-    match = None if codes is None else codes.__contains__
     result = store.get_message(
-        queue["topic"], queue["queueId"], pull["offset"], pull["maxNum"], match=match
+        queue["topic"], queue["queueId"], pull["offset"], pull["maxNum"], codes=codes
     )
     assert result is not None
     assert (
@@ -242,7 +241,7 @@ def check_pull(
         queue["queueId"],
         pull["offset"],
         pull["maxNum"],
-        match=match,
+        codes=codes,
         blocking=False,
     )
     assert on_a_loop in (result, None)

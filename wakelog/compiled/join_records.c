@@ -1,7 +1,7 @@
 /* Chooses the records that a pull sends, and copies them out of a stretch of the log.
 
-   The rules are those of wakelog/storage/read/reader.py (_front) and frames.py; where they are not
-   simple, nothing is chosen or copied, and Python does it. */
+   The rules are those of wakelog/storage/read/reader.py (_front, _select_each) and frames.py; where
+   they are not simple, nothing is chosen or copied, and Python does it. */
 
 #include "pulls.h"
 #include "record_layout.h"
@@ -9,8 +9,11 @@
 enum {
     RECORD_BYTES_MIN = HEAD_BYTES_V4 + TAIL_BYTES_MIN,
     COMPRESSED = 0x1,
+    TAGS_CODE_AT = 12,
     UNCOMMON_FLAGS = COMPRESSED | BORN_HOST_V6 | STORE_HOST_V6,
 };
+
+#define EXTENSION_ADDRESS_MAX (-(INT64_C(1) << 31) - 1) /* a lower tags code is of a unit */
 
 struct entry {
     int64_t begin, size;
@@ -55,6 +58,40 @@ int choose_stretch(struct bytes entries, struct stretch_limits limits, struct st
     }
     found->count = (int64_t)chosen;
     found->last_read = entry_at(entries, chosen < count ? chosen : count - 1).begin;
+    return 1;
+}
+
+static int is_among(int64_t code, const int64_t *codes, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (codes[i] == code)
+            return 1;
+    return 0;
+}
+
+int filter_entries(struct bytes entries, const int64_t *codes, size_t codes_count,
+                   struct stretch_limits limits, uint8_t *out, struct filtered *found) {
+    size_t count = entries.size / ENTRY_BYTES;
+    *found = (struct filtered){.last_sent = -1, .last_read = -1};
+    if (!count || entries.size % ENTRY_BYTES || limits.count_max < 1)
+        return 0;
+    for (size_t i = 0; i < count; i++) {
+        const uint8_t *at = entries.begin + i * ENTRY_BYTES;
+        struct entry each = entry_at(entries, i);
+        int64_t code = (int64_t)get_64(at + TAGS_CODE_AT);
+        if (each.begin < limits.begin || each.begin >= limits.end ||
+            each.size < RECORD_BYTES_MIN || code <= EXTENSION_ADDRESS_MAX)
+            return 0;
+        found->last_read = each.begin;
+        if (found->count && (found->count >= limits.count_max ||
+                             found->bytes + each.size > limits.bytes_max))
+            break; /* whatever its tags are */
+        found->scanned++;
+        if (!is_among(code, codes, codes_count))
+            continue;
+        memcpy(out + found->count++ * ENTRY_BYTES, at, ENTRY_BYTES);
+        found->bytes += each.size;
+        found->last_sent = each.begin;
+    }
     return 1;
 }
 

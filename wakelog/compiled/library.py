@@ -102,6 +102,27 @@ class Library(ScanFunctions, RowFunctions, Protocol):
         """
         ...
 
+    def filter_entries(
+        self,
+        entries: Buffer,
+        codes: "array[int]",
+        count_max: int,
+        bytes_max: int,
+        begin: int,
+        end: int,
+        out: bytearray,
+        /,
+    ) -> tuple[int, int, int, int, int]:
+        """Copy the entries with one of the tags codes to `out`, up to a count or to bytes.
+
+        bytes_max, begin, end: as in `choose_stretch`. out: of the entries' size at least.
+
+        Returns: how many; how many entries it has looked at, none if Python has to; the bytes of
+            the records; where the last of them begins, -1 if none is sent, and that of the last
+            entry seen.
+        """
+        ...
+
     def join_records(
         self, view: Buffer, begin: int, count: int, size_bytes: int, entries: Buffer, /
     ) -> bytes:

@@ -213,6 +213,23 @@ static PyObject *py_choose_stretch(PyObject *self, PyObject *const *args, Py_ssi
     return return_numbers(&taken, 6, numbers);
 }
 
+static PyObject *py_filter_entries(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    struct arguments taken;
+    struct filtered found;
+    (void)self;
+    if (!take_arguments(&taken, "blnnnnB", args, count))
+        return NULL;
+    const struct argument *at = taken.at;
+    struct stretch_limits limits = {at[2].number, at[3].number, at[4].number, at[5].number, 0, 0};
+    if (at[6].count < at[0].count)
+        return refuse_arguments(&taken, "there is no room for all entries");
+    if (!filter_entries(bytes_of(&at[0]), at[1].items, (size_t)at[1].count, limits, at[6].items,
+                        &found))
+        found.scanned = 0;
+    int64_t numbers[] = {found.count, found.scanned, found.bytes, found.last_sent, found.last_read};
+    return return_numbers(&taken, 5, numbers);
+}
+
 static PyObject *py_join_records(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     struct arguments taken;
     (void)self;
@@ -253,6 +270,7 @@ static PyMethodDef FUNCTIONS[] = {
     {"encode_records", py_encode_records, METH_FASTCALL, "See wakelog.compiled.library."},
     {"encode_responses", py_encode_responses, METH_FASTCALL, "See wakelog.compiled.library."},
     {"choose_stretch", py_choose_stretch, METH_FASTCALL, "See wakelog.compiled.library."},
+    {"filter_entries", py_filter_entries, METH_FASTCALL, "See wakelog.compiled.library."},
     {"join_records", py_join_records, METH_FASTCALL, "See wakelog.compiled.library."},
     {"crc32", py_crc32, METH_FASTCALL, "See wakelog.compiled.library."},
     {NULL, NULL, 0, NULL},

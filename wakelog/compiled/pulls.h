@@ -22,6 +22,18 @@ struct stretch {
    than one read, or if one is outside of the log. */
 int choose_stretch(struct bytes entries, struct stretch_limits limits, struct stretch *found);
 
+/* What of some entries a pull by tags sends, and how many of them it has looked at. */
+struct filtered {
+    int64_t count, scanned;
+    int64_t bytes;                /* of the records */
+    int64_t last_sent, last_read; /* where these records begin; -1 if none is sent */
+};
+
+/* Copy the entries with a wanted tags code to `out`, up to a count or to bytes. Return 0 if one is
+   of a unit, outside of the log, or too short. There is room for all entries. */
+int filter_entries(struct bytes entries, const int64_t *codes, size_t codes_count,
+                   struct stretch_limits limits, uint8_t *out, struct filtered *found);
+
 /* Copy the records of the first entries; view[0] lies at `begin`. Return 0 if one is not of the
    common kind, or not sound. */
 int join_records(struct bytes view, int64_t begin, struct bytes entries, size_t count, uint8_t *out,

@@ -52,7 +52,6 @@ from wakelog.storage.read.reader import (
     GetResult,
     GetStatus,
     LogView,
-    Match,
     MatchRecord,
     MatchRecords,
     MatchUnit,
@@ -301,7 +300,7 @@ class MessageStore:
         queue_offset: int,
         count_max: int,
         *,
-        match: Match | None = None,
+        codes: frozenset[int] | None = None,
         match_record: MatchRecord | None = None,
         match_unit: MatchUnit | None = None,
         blocking: bool = True,
@@ -311,8 +310,8 @@ class MessageStore:
     ) -> GetResult | None:
         """Read messages of one queue from `queue_offset` on.
 
-        match: called with the tags code of an entry, which may be a time or any 64-bit number;
-            None lets every entry pass.
+        codes: the tags codes of entries that pass, which are 64-bit numbers; None lets every entry
+            pass.
         match_record: called with the stored record of an entry that passed; None lets every
             record pass, and reads only those that are sent.
         match_unit: called with store time and bitmap of an entry's extension unit; None lets every
@@ -326,7 +325,7 @@ class MessageStore:
         Raises: IllegalName, StoreFailed.
         """
         request = GetRequest(
-            *(topic, queue_id, queue_offset, count_max, match, blocking, match_record, match_unit),
+            *(topic, queue_id, queue_offset, count_max, codes, blocking, match_record, match_unit),
             *(by_bytes, match_records, recent),
         )
         readers = self._readers.borrow()

@@ -37,7 +37,7 @@ def test_records_that_are_judged_together_make_the_same_batch(
             assert max(together.counts) <= 4
             assert sum(together.counts) < found.next_begin_offset - offset + 4
     none = Together()
-    get(store, 0, match={1}.__contains__, match_records=none)
+    get(store, 0, codes=frozenset({1}), match_records=none)
     assert none.counts == [], "no entry passed"
 
 

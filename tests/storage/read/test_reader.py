@@ -319,13 +319,13 @@ def test_a_filter_scans_to_the_end_of_the_file(fs: MemoryFileSystem) -> None:
         tag = "A" if i % 20 == 19 else "B"
         put(store, i.to_bytes(4, "big"), properties_text=f"TAGS\x01{tag}")
     dispatch(store, fs)
-    wanted = frozenset({ord("A")}).__contains__
-    assert bodies(get(store, 0, match=wanted)) == [19, 39]
-    assert get(store, 0, match=wanted).next_begin_offset == 50
-    assert get(store, 40, match=wanted).status is GetStatus.NO_MATCHED_MESSAGE
-    assert get(store, 40, match=wanted).next_begin_offset == 50
-    assert get(store, 0, 1, match=wanted).next_begin_offset == 20
-    assert get(store, 100, match=wanted).next_begin_offset == 120
+    wanted = frozenset({ord("A")})
+    assert bodies(get(store, 0, codes=wanted)) == [19, 39]
+    assert get(store, 0, codes=wanted).next_begin_offset == 50
+    assert get(store, 40, codes=wanted).status is GetStatus.NO_MATCHED_MESSAGE
+    assert get(store, 40, codes=wanted).next_begin_offset == 50
+    assert get(store, 0, 1, codes=wanted).next_begin_offset == 20
+    assert get(store, 100, codes=wanted).next_begin_offset == 120
 
 
 def test_a_filter_reads_at_most_800_entries(fs: MemoryFileSystem) -> None:
@@ -333,12 +333,10 @@ def test_a_filter_reads_at_most_800_entries(fs: MemoryFileSystem) -> None:
     put(store, *[b"...."] * 2000)
     dispatch(store, fs)
 
-    def nothing(_: int) -> bool:
-        return False
-
-    assert get(store, 0, 32, match=nothing).next_begin_offset == 800
-    assert get(store, 0, 1000, match=nothing).next_begin_offset == 1000
-    assert get(store, 0, 5000, match=nothing).next_begin_offset == 2000
+    nothing = frozenset({-1})
+    assert get(store, 0, 32, codes=nothing).next_begin_offset == 800
+    assert get(store, 0, 1000, codes=nothing).next_begin_offset == 1000
+    assert get(store, 0, 5000, codes=nothing).next_begin_offset == 2000
 
 
 def test_a_long_scan_is_not_for_a_loop(fs: MemoryFileSystem) -> None:
@@ -417,9 +415,9 @@ def test_a_record_is_judged_only_if_its_entry_passed(fs: MemoryFileSystem) -> No
         seen.append(record)
         return True
 
-    get(store, 0, match={1}.__contains__, match_record=judged)
+    get(store, 0, codes=frozenset({1}), match_record=judged)
     assert seen == []
-    get(store, 0, match={0}.__contains__, match_record=judged)
+    get(store, 0, codes=frozenset({0}), match_record=judged)
     assert b"".join(seen) == b"".join(get(store, 0).frames)
 
 
@@ -454,9 +452,9 @@ def test_a_record_that_is_cold_is_judged_by_a_thread(fs: MemoryFileSystem) -> No
 
 def test_a_filter_that_reads_extension_units_is_left_to_a_thread(fs: MemoryFileSystem) -> None:
     store = filled(fs, 10, enable_consume_queue_extension=True)
-    anything = {0}.__contains__
-    assert store.get_message(TOPIC, 0, 0, 32, match=anything, blocking=False) is None
-    assert store.get_message(TOPIC, 0, 0, 32, match=anything) is not None
+    anything = frozenset({0})
+    assert store.get_message(TOPIC, 0, 0, 32, codes=anything, blocking=False) is None
+    assert store.get_message(TOPIC, 0, 0, 32, codes=anything) is not None
     assert get(store, 0, blocking=False).count == 10
 
 
@@ -507,9 +505,9 @@ def test_a_unit_can_decide(fs: MemoryFileSystem) -> None:
     # Nothing is known of the message whose unit is lost: it passes.
     assert bodies(get(store, 0, match_unit=wants_a)) == [0, 3, 4]
     assert seen == [(100, b"a"), (101, b"b"), (102, b""), (104, b"a")]
-    both = get(store, 0, match={1, 4}.__contains__, match_unit=wants_a)
+    both = get(store, 0, codes=frozenset({1, 4}), match_unit=wants_a)
     assert bodies(both) == [3, 4]
-    none = get(store, 1, 1, match={0}.__contains__, match_record=numbered(4))
+    none = get(store, 1, 1, codes=frozenset({0}), match_record=numbered(4))
     assert (none.status, none.next_begin_offset) == (GetStatus.NO_MATCHED_MESSAGE, 5)
     assert store.get_message(TOPIC, 0, 0, 32, match_unit=wants_a, blocking=False) is None
 
@@ -518,8 +516,8 @@ def test_without_units_an_entry_that_points_to_one_passes(fs: MemoryFileSystem) 
     with_units(fs, [b"a", b"b"]).close(dispatch_behind_bytes=0)
     store = open_store(fs, config())
     store.set_dispatched(store.max_physical_offset)
-    assert bodies(get(store, 0, match={1}.__contains__)) == [0, 1]
-    assert bodies(get(store, 0, match={1}.__contains__, match_record=numbered(1))) == [1]
+    assert bodies(get(store, 0, codes=frozenset({1}))) == [0, 1]
+    assert bodies(get(store, 0, codes=frozenset({1}), match_record=numbered(1))) == [1]
 
 
 @pytest.mark.parametrize(
@@ -533,7 +531,7 @@ def test_a_batch_may_be_ended_by_its_bytes_alone(
     result = get(store, 0, count_max, by_bytes=True)
     assert bodies(result) == list(range(count))
     assert result.next_begin_offset == count
-    assert get(store, 0, count_max, by_bytes=True, match=lambda _: True) == result
+    assert get(store, 0, count_max, by_bytes=True, match_unit=lambda *_: True) == result
 
 
 def test_limits_count_what_is_sent() -> None:
@@ -584,7 +582,7 @@ def test_choosing_at_once_is_choosing_one_by_one(
     log = store.log
     view = LogView(log.files.min_offset, log.committed_offset, log.committed_offset)
     at_once = GetRequest(TOPIC, 0, offset, count_max, by_bytes=by_bytes)
-    one_by_one = at_once._replace(match=lambda _: True)
+    one_by_one = at_once._replace(match_unit=lambda *_: True)
     with readers.lend() as some:
         assert some.reader.get(at_once, view) == some.reader.get(one_by_one, view)
 

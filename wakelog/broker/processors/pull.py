@@ -96,7 +96,7 @@ def pull_message(
         header.queue_id,
         header.queue_offset,
         max(header.max_msg_nums, 0),
-        match=None if pull.wanted.codes is None else pull.wanted.codes.__contains__,
+        codes=pull.wanted.codes,
         match_record=pull.wanted.match_record,
         match_unit=pull.wanted.match_unit,
         by_bytes=header.sys_flag & PULL_BY_BYTES != 0,

@@ -1,9 +1,9 @@
 """Serve pulls: messages of one queue from a queue offset on, with 4.9.3's status for every case.
 
 A get reads consume queue entries and chooses by them which records to send. If the filter needs the
-records' contents it reads those too. `frames.py` then reads the chosen records from the log. Where
-there is no filter, and one read brings the records, the library in C chooses, checks and copies
-them: nothing is made for a message.
+records' contents it reads those too. `frames.py` then reads the chosen records from the log. The
+library in C chooses where there is no filter but one by tags. If one read brings the records, it
+checks and copies them too: nothing is made for a message.
 
 With `blocking=False`, for an event loop, no call waits for the disk. The result is None where one
 would have to; the caller then repeats the get in a thread.
@@ -19,6 +19,7 @@ Source: org.apache.rocketmq.store.DefaultMessageStore.getMessage, isTheBatchFull
 checkInDiskByCommitOffset, nextOffsetCorrection (4.9.3).
 """
 
+from array import array
 from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import partial
@@ -37,7 +38,6 @@ from wakelog.storage.read.frames import GAP_BYTES_MAX, Absent, Mismatched, Place
 from wakelog.storage.read.readable import ReadableQueue, ReadableQueues
 from wakelog.storage.read.recent import RecentQueue
 
-Match = Callable[[int], bool]
 MatchUnit = Callable[[int, bytes], bool]
 MatchRecord = Callable[[bytes], bool]
 MatchRecords = Callable[[Sequence[bytes]], Sequence[bool]]
@@ -47,6 +47,8 @@ BY_BYTES_COUNT_MAX: Final = 1_000
 """Records of a batch that bytes alone should end; 4.9.3's counts are 32 and 8."""
 # One get reads at least this many entries, whatever its count is (fact 31).
 SCAN_COUNT_MIN: Final = 16_000 // ENTRY.size
+CODES_COUNT_MAX: Final = 32
+"""A pull by more tags chooses one entry after the other."""
 # On an event loop: about 1 ms of checking entries. A client may request any number.
 LOOP_SCAN_COUNT_MAX: Final = 4_000
 # And this many records: reading one and matching its properties takes about 10 us. One of more than
@@ -110,7 +112,7 @@ class GetRequest(NamedTuple):
     queue_id: int
     queue_offset: int
     count_max: int
-    match: Match | None = None
+    codes: frozenset[int] | None = None
     blocking: bool = True
     match_record: MatchRecord | None = None
     match_unit: MatchUnit | None = None
@@ -214,11 +216,14 @@ class Reader:
             data = self._entries(queue, request, end, view)
             if data is None:
                 return None
-            found = None if mismatched else self._stretch(data, request, view)
-            if found is not None:
-                selection, frames = found
+            found = None if mismatched else self._chosen(data, request, view)
+            if found is None:
+                selection, at_once = self._select(queue, request, view, mismatched, data), None
+            else:
+                selection, at_once = found
+            if at_once is not None:
+                frames = at_once
                 break
-            selection = self._select(queue, request, view, mismatched, data)
             if selection.scanned_count == 0:
                 next_file = offset + self._file_entries - offset % self._file_entries
                 return self._empty(
@@ -362,33 +367,55 @@ class Reader:
         last_seen = entries[: count + 1][-1][0]
         return _Selection(GetStatus.FOUND, places, count, size_bytes, count, last_sent, last_seen)
 
-    def _stretch(
+    def _chosen(
         self, data: bytes, request: GetRequest, view: LogView
-    ) -> tuple[_Selection, list[bytes]] | None:
-        """Choose and read as `_front` and `read_frames` do, if one read brings sound records.
+    ) -> tuple[_Selection, list[bytes] | None] | None:
+        """Choose as `_front` and `_select_each` do, and read if one read brings sound records.
 
-        None as well for a filter, and without the library.
+        None where that is for Python. The records are None where `read_frames` reads them.
         """
         library = _library
-        if library is None or self._damaged or _filters(request) or _matches(request):
+        if library is None or self._damaged or _matches(request) or request.match_unit is not None:
             return None
+        if request.codes is None:
+            return self._stretch(library, data, request, view)
+        if len(request.codes) > CODES_COUNT_MAX:
+            return None
+        entries = bytearray(len(data))
+        count, scanned, size_bytes, last_sent, last_seen = library.filter_entries(
+            data, array("q", request.codes), *self._in_memory(request, view), entries
+        )
+        if not scanned:
+            return None
+        status = GetStatus.FOUND if count else GetStatus.NO_MATCHED_MESSAGE
+        del entries[count * ENTRY.size :]
+        selection = _Selection(status, (), count, size_bytes, scanned, last_sent, last_seen)
+        stretch = self._stretch(library, entries, request, view) if count else None
+        if stretch is not None:
+            return selection, stretch[1]
+        places = [(physical_offset, size) for physical_offset, size, _ in ENTRY.iter_unpack(entries)]
+        return selection._replace(places=places), None
+
+    def _in_memory(self, request: GetRequest, view: LogView) -> tuple[int, int, int, int]:
+        """Return count, bytes, and the part of the log for a batch of records in memory."""
         limits, log_end = self._batch_limits(request), view.max_physical_offset
-        bytes_max, memory_count_max = limits.memory
+        bytes_max, count_max = limits.memory
+        begin = max(view.min_physical_offset, log_end - limits.memory_bytes, 0)
+        return max(1, min(request.count_max, count_max)), bytes_max, begin, log_end
+
+    def _stretch(
+        self, library: Library, entries: bytes | bytearray, request: GetRequest, view: LogView
+    ) -> tuple[_Selection, list[bytes]] | None:
+        """Choose and read as `_front` and `read_frames` do; None if one read is not enough."""
         count, begin, end, size_bytes, last_sent, last_seen = library.choose_stretch(
-            data,
-            max(1, min(request.count_max, memory_count_max)),
-            bytes_max,
-            max(view.min_physical_offset, log_end - limits.memory_bytes, 0),
-            log_end,
-            self._log.file_bytes,
-            GAP_BYTES_MAX,
+            entries, *self._in_memory(request, view), self._log.file_bytes, GAP_BYTES_MAX
         )
         if not count:
             return None
         stretch = self._log.view(begin, end - begin, blocking=request.blocking)
         if stretch is None:
             return None
-        frames = library.join_records(stretch, begin, count, size_bytes, data)
+        frames = library.join_records(stretch, begin, count, size_bytes, entries)
         if not frames:
             return None
         selection = _Selection(GetStatus.FOUND, (), count, size_bytes, count, last_sent, last_seen)
@@ -461,7 +488,7 @@ class _RecordFilter:
         damaged: Sequence[range],
         mismatched: frozenset[int],
         request: GetRequest,
-        may_pass: Match,
+        may_pass: Callable[[int], bool],
         data: bytes,
     ) -> None:
         """Judge by the request.
@@ -538,7 +565,7 @@ class _RecordFilter:
 
 
 def _filters(request: GetRequest) -> bool:
-    return request.match is not None or request.match_unit is not None
+    return request.codes is not None or request.match_unit is not None
 
 
 def _matches(request: GetRequest) -> bool:
@@ -559,7 +586,7 @@ def _passes(queue: ReadableQueue | None, tags_code: int, request: GetRequest) ->
             # Without the unit the client checks the message's tags or properties itself.
             return True
         tags_code = unit.tags_code
-    if request.match is not None and not request.match(tags_code):
+    if request.codes is not None and tags_code not in request.codes:
         return False
     if unit is None or request.match_unit is None:
         return True
