@@ -11,10 +11,12 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import cache
 from inspect import Parameter, isawaitable
 from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
 
+import pyarrow
 import pytest
 
 from tests.client.clusters import NAME_SERVER, instance_of, messages
@@ -203,6 +205,12 @@ def carried(peers: Peers) -> frozenset[str]:
 # A call
 
 
+@cache
+def prepare_tables() -> None:
+    """Import pyarrow, and pandas with it: that takes longer than a short wait does."""
+    pyarrow.array([b"", None], pyarrow.binary())
+
+
 class Outcome(NamedTuple):
     """What became of a call: its error, what arrived at the cluster, and what it returned."""
 
@@ -213,8 +221,7 @@ class Outcome(NamedTuple):
 
 async def outcome_of(argument: Argument, given: Any) -> Outcome:
     """Make one call with a value in one argument, and plain ones in those that it needs."""
-    if argument.call is Consumer.fetch_arrow:
-        to_table([])  # the import of pyarrow takes longer than a short wait does
+    prepare_tables()
     peers = Peers()
     with pytest.MonkeyPatch.context() as patch, TemporaryDirectory() as folder:
         patch.chdir(folder)

@@ -217,12 +217,11 @@ class Reader:
             if data is None:
                 return None
             found = None if mismatched else self._chosen(data, request, view)
-            if found is None:
-                selection, at_once = self._select(queue, request, view, mismatched, data), None
-            else:
-                selection, at_once = found
-            if at_once is not None:
-                frames = at_once
+            selection, frames = found or (
+                self._select(queue, request, view, mismatched, data),
+                None,
+            )
+            if frames is not None:
                 break
             if selection.scanned_count == 0:
                 next_file = offset + self._file_entries - offset % self._file_entries
@@ -393,7 +392,9 @@ class Reader:
         stretch = self._stretch(library, entries, request, view) if count else None
         if stretch is not None:
             return selection, stretch[1]
-        places = [(physical_offset, size) for physical_offset, size, _ in ENTRY.iter_unpack(entries)]
+        places = [
+            (physical_offset, size) for physical_offset, size, _ in ENTRY.iter_unpack(entries)
+        ]
         return selection._replace(places=places), None
 
     def _in_memory(self, request: GetRequest, view: LogView) -> tuple[int, int, int, int]:
