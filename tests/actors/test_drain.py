@@ -9,11 +9,18 @@ import pytest
 from tests.actors.bounded import run
 from tests.actors.client import Client, route_of
 from tests.actors.deployments import small_plan, wait_until
-from wakelog.actors.deploy.local import LocalDeployment
+from tests.actors.group_in_process import TOPIC as BUILT_IN
+from tests.actors.group_in_process import group_of
+from tests.actors.plans import service_plan
+from tests.actors.test_name_server import make_plan as name_server_plan
+from tests.compat.processes import free_port
+from wakelog.actors.deploy.local import LocalDeployment, start_local_broker
+from wakelog.actors.name_server import start_name_server
 from wakelog.broker import drain
 from wakelog.client import instance
 from wakelog.client.producer import Producer
-from wakelog.protocol.sys_flag import PERM_READ
+from wakelog.protocol.bodies import DataVersion
+from wakelog.protocol.sys_flag import PERM_READ, PERM_WRITE
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
@@ -85,3 +92,60 @@ def test_a_stop_drains_for_as_long_as_the_plan_says(
 
     run(main)
     assert drained == [7]
+
+
+def test_a_master_drains_before_another_replica_leads(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A follower has nothing to drain, and the next master has the permission to write."""
+    monkeypatch.setattr(drain, "QUIET_MS", 200)
+
+    async def main() -> None:
+        port = free_port()
+        address = f"127.0.0.1:{port}"
+        name_server = await start_name_server(name_server_plan(str(short_path / "kv.json"), port))
+        (short_path / "other").mkdir()
+        other = await start_local_broker(
+            service_plan(
+                short_path / "other",
+                brokerName="broker-b",
+                listenPort=free_port(-2, 1),
+                namesrvAddr=address,
+            )
+        )
+
+        async def permissions() -> dict[str, int]:
+            route = await route_of(address, BUILT_IN)
+            return {each.broker_name: each.perm for each in route.queue_datas}
+
+        async with group_of(short_path) as group:
+
+            def version_at(number: int) -> DataVersion:
+                return group.replica(number).service.broker.state.topics.data_version
+
+            group.settings = {"namesrvAddr": address}
+            await group.start(1)
+            master = await group.until_serving(1)
+            await group.start(2)
+            await wait_until(lambda: group.state().in_sync == {1, 2}, "both are in sync")
+            before = await permissions()
+            assert before["broker-a"] & PERM_WRITE
+            await group.brokers[2].hosted.drain(60.0)
+            assert not group.replica(2).service.broker.state.is_draining
+            await group.brokers[1].hosted.drain(10.0)
+            assert master.service.broker.state.is_draining
+            assert await permissions() == {**before, "broker-a": PERM_READ}
+            await wait_until(lambda: version_at(2) == version_at(1), "the table is copied")
+            group.name_master(2)
+            await group.until_serving(2)
+            # Else a name server takes its topics for those that it knows, without the permission.
+            assert version_at(2) != version_at(1)
+
+            async def are_as_before() -> bool:
+                return await permissions() == before
+
+            await wait_until(are_as_before, "the next master takes sends")
+        await other.stop()
+        await name_server.stop()
+
+    run(main)

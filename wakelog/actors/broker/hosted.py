@@ -33,12 +33,12 @@ class HostedBroker(NamedTuple):
         return self.first if self.replica is None else self.replica.service
 
     async def drain(self, seconds_max: float) -> None:
-        """Return when clients have moved, or after `seconds_max`.
+        """Return when clients have moved to other brokers, or after `seconds_max`.
 
-        Of replicas another one leads then: `stop` hands over, and clients wait for it.
+        A follower has no producers. After a master that drained, `stop` hands over to another one.
         """
-        if self.replica is None:
-            await self.first.drain(seconds_max)
+        if self.replica is None or self.replica.leads:
+            await self.service.drain(seconds_max)
 
     async def stop(self) -> bool:
         """Stop in order and return whether the store was left as after a normal exit."""

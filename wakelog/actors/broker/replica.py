@@ -249,7 +249,7 @@ class Replica:
                 **self.elector.statistics(),
                 **self._server.statistics(self.end if self.run.is_open else 0),
                 "epoch": 0 if in_sync is None else self.election.epoch,
-                "leads": self.run.is_master and self._refusal is None,
+                "leads": self.leads,
                 "in_sync_count": 0 if in_sync is None else len(in_sync.members),
                 "confirmed": self.confirmed(),
                 "role_changes_count": self._changes_count,
@@ -261,6 +261,11 @@ class Replica:
                 "received_bytes": self._follower.received_bytes,
             },
         }
+
+    @property
+    def leads(self) -> bool:
+        """Whether it is a master that takes sends."""
+        return self.run.is_master and self._refusal is None
 
     async def begin(self) -> None:
         """Return when the broker accepts, as a follower; the election then runs.
@@ -412,6 +417,8 @@ class Replica:
         self.service, self._opened_ms = service, steady_ms()
         end = service.store.log.end_offset
         if run.is_master:
+            # The master before may have registered the same topics as read only: it drained.
+            service.broker.state.topics.renew_version(now_ms)
             service.store.refuse_puts(OPENING)
             if self.election.in_sync is None or self._lines_end() != end:
                 self._end_epoch(end)
