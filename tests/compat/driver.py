@@ -50,7 +50,7 @@ class JavaDriver:
     so, and whether it got their locks. RocketMQ's own 20 s are long for a test that waits for it.
     `header_form` is JSON or ROCKETMQ; `properties` are more of the system's. `driver.routesMs` is
     how often it asks for routes instead of every 30 s, `driver.sendTimeoutMs` how long a send may
-    take instead of 10 s.
+    take instead of 10 s. `driver.sendRetries` is how often a failed send is tried again.
     """
 
     def __init__(

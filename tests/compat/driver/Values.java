@@ -65,6 +65,7 @@ final class Values {
     static Map<String, Object> received(MessageExt message) {
         Map<String, Object> out = new LinkedHashMap<>();
         out.put("topic", message.getTopic());
+        out.put("broker", message.getBrokerName());
         out.put("queueId", message.getQueueId());
         out.put("queueOffset", message.getQueueOffset());
         out.put("physicalOffset", message.getCommitLogOffset());
