@@ -417,8 +417,6 @@ class Replica:
         self.service, self._opened_ms = service, steady_ms()
         end = service.store.log.end_offset
         if run.is_master:
-            # The master before may have registered the same topics as read only: it drained.
-            service.broker.state.topics.renew_version(now_ms)
             service.store.refuse_puts(OPENING)
             if self.election.in_sync is None or self._lines_end() != end:
                 self._end_epoch(end)

@@ -185,6 +185,8 @@ class BrokerService:
         await services.wait_unless_refused(self.progress.wait_dispatched(), ReputClient)
         if member is not None and store.config.appends:
             await make_missing_topics(self.broker, store, self._pool)
+            # The master before may have registered the same topics as read only: it drained.
+            self.broker.state.topics.renew_version(wall_ms())
 
     async def _accept(self) -> None:
         """Register, then accept."""
