@@ -1,7 +1,7 @@
 """The panels of rocketmq-exporter's own board, with the labels that its metrics have.
 
-Its board asks for labels that no series has, `Cluster` and `Env`. Panels of what only clients know
-are not here (docs/metrics.md). The deployment has to serve the names of the exporter.
+Its board asks for labels that no series has, `Cluster` and `Env`. The deployment has to serve the
+names of the exporter.
 """
 
 from scripts.boards.grafana import (
@@ -243,6 +243,35 @@ LAGS: tuple[Panel, ...] = (
     ),
 )
 
+OF_CLIENT = f'{OF_INSTANCE},topic=~"$topic",group=~"$group"'
+
+
+def of_clients(title: str, description: str, unit: str, name: str) -> Panel:
+    """Return lines of what clients say of themselves."""
+    labels = ("clientAddr", "clientId", "group", "topic")
+    expression = f"sum by ({', '.join(labels)}) (rocketmq_client_{name}{{{OF_CLIENT}}})"
+    legend = "{{topic}} {{group}} {{clientAddr}} {{clientId}}"
+    return graph(title, f"{description}, as each client says.", unit, (expression, legend))
+
+
+CLIENTS: tuple[Panel, ...] = (
+    of_clients("Failed", "Messages not consumed in the last hour", COUNT, "consume_fail_msg_count"),
+    of_clients(
+        "Failing",
+        "Messages not consumed in a second",
+        MESSAGES_PER_SECOND,
+        "consume_fail_msg_tps",
+    ),
+    of_clients(
+        "Consumed", "Messages consumed in a second", MESSAGES_PER_SECOND, "consume_ok_msg_tps"
+    ),
+    of_clients(
+        "Time to consume", "How long a message took to be consumed", MILLISECONDS, "consume_rt"
+    ),
+    of_clients("Time to pull", "How long a pull took", MILLISECONDS, "consumer_pull_rt"),
+    of_clients("Pulled", "Messages pulled in a second", MESSAGES_PER_SECOND, "consumer_pull_tps"),
+)
+
 OFFSETS: tuple[Panel, ...] = (
     bars(
         "Begin of the log",
@@ -297,6 +326,7 @@ BOARD = Board(
         "Messages": MESSAGES,
         "Sizes": SIZES,
         "Lags": LAGS,
+        "Clients": CLIENTS,
         "Offsets": OFFSETS,
     },
     variables=(

@@ -40,6 +40,7 @@ ABSENT = {
     "valid_until_ms": "certificates from files have this",
     "dropped_series": "the collector counts them",
     "{topic:%RETRY%}": "this group gets no retried message",
+    "rates": "this client answers no question",
     "%DLQ%{consumer_group}": "no message is given up",
     "%DLQ%{group}": "no message is given up",
     "{topic:%DLQ%}": "no message is given up",

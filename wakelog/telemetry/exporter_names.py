@@ -1,7 +1,8 @@
 """The names of rocketmq-exporter: its families with their labels, for boards and alerts of it.
 
 All are gauges, as there. The exporter asked brokers once a minute; here a scrape reads them. What
-it asked of clients, or never filled, is in `LEFT_OUT`, with the reason.
+clients say of themselves was asked behind an earlier scrape. What the exporter never filled is in
+`LEFT_OUT`, with the reason.
 
 Source: org.apache.rocketmq.exporter.collector.RMQMetricsCollector, task.MetricsCollectTask
 (rocketmq-exporter).
@@ -17,6 +18,7 @@ OF_GROUP = ("cluster", "broker", "group")
 OF_PAIR = ("cluster", "broker", "topic", "group")
 OF_LAG = ("group", "topic", "countOfOnlineConsumers", "msgModel")
 OF_CLIENTS = ("caddr", "localaddr", "group")
+OF_CLIENT = ("clientAddr", "clientId", "group", "topic")
 OF_RUNTIME = ("cluster", "brokerIP", "brokerHost", "des", "boottime", "broker_version")
 
 _QUEUES: Final = f"{BROKER}/queues"
@@ -70,6 +72,21 @@ CLIENTS = (
           BROKER + "/members/addresses/{group}/{caddr}/{localaddr}", shown=OF_CLIENTS),
     gauge("rocketmq_producer_count", "Connections of a producer group.",
           BROKER + "/members/producers/{group}", shown=OF_GROUP),
+)
+
+_RATES: Final = BROKER + "/members/rates/{group}/{topic}/{clientAddr}/{clientId}"
+
+CLIENT_RATES = tuple(
+    gauge(f"rocketmq_client_{name}", f"{text}, as a client says.", f"{_RATES}/{value}",
+          shown=OF_CLIENT)
+    for name, value, text in (
+        ("consume_fail_msg_count", "consumeFailedMsgs", "Messages not consumed in the last hour"),
+        ("consume_fail_msg_tps", "consumeFailedTPS", "Messages not consumed in a second"),
+        ("consume_ok_msg_tps", "consumeOKTPS", "Messages consumed in a second"),
+        ("consume_rt", "consumeRT", "Milliseconds that a message took to be consumed"),
+        ("consumer_pull_rt", "pullRT", "Milliseconds that a pull took"),
+        ("consumer_pull_tps", "pullTPS", "Messages pulled in a second"),
+    )
 )
 
 
@@ -163,23 +180,10 @@ STORE = (
 # fmt: on
 
 EXPORTER: Final[tuple[MetricSpec, ...]] = (
-    *TRAFFIC, *OFFSETS, *CLIENTS, *STORE, *LANES, *RATES, *PUT_TIMES,
+    *TRAFFIC, *OFFSETS, *CLIENTS, *CLIENT_RATES, *STORE, *LANES, *RATES, *PUT_TIMES,
 )  # fmt: skip
 
-_OF_CLIENT: Final = "A client knows it, and a scrape asks no client: `wakelog admin consumerStatus`"
-
 LEFT_OUT: Final[dict[str, str]] = {
-    **{
-        f"rocketmq_client_{name}": _OF_CLIENT
-        for name in (
-            "consume_fail_msg_count",
-            "consume_fail_msg_tps",
-            "consume_ok_msg_tps",
-            "consume_rt",
-            "consumer_pull_rt",
-            "consumer_pull_tps",
-        )
-    },
     "rocketmq_brokeruntime_put_latency_99": "4.9.3 does not say it; the exporter shows -1",
     "rocketmq_brokeruntime_put_latency_999": "4.9.3 does not say it; the exporter shows -1",
     "rocketmq_group_consume_tps": "the exporter declares it, and never fills it",

@@ -21,6 +21,7 @@ from typing import Any
 
 import msgspec
 
+from wakelog.actors.broker.client_rates import ANSWER_SECONDS_MAX, ClientRates
 from wakelog.actors.broker.ha_client import HaClient
 from wakelog.actors.broker.log_progress import LogProgress
 from wakelog.actors.broker.member import GroupRun
@@ -126,6 +127,8 @@ class BrokerService:
         self._name_servers = name_servers
         self._settings = resources.plan.settings
         self._pool = resources.pool
+        ask = partial(requests.server.request, timeout_seconds=ANSWER_SECONDS_MAX)
+        self._client_rates = ClientRates(ask, resources.pool.submit)
         self._backup_notices: dict[str, Trouble] = {}
         self._state_log = StateLog(steady_ms())
         self._timer = Timer(self._tick)
@@ -294,6 +297,7 @@ class BrokerService:
     def _end(self) -> None:
         self._has_ended = True
         self._timer.cancel()
+        self._client_rates.stop()
         for task in self._tasks:
             task.cancel()
         self.resources.certificates.close()
@@ -384,6 +388,9 @@ class BrokerService:
         selection = select(state.offsets)
         traffic, minute = state.traffic.statistics(), state.traffic.minute()
         other_pieces = begin_reading(state, minute, wall_ms()) if has_other_names else None
+        rates = self._client_rates.found
+        if has_other_names and not state.is_slave:
+            self._client_rates.refresh(state.consumers, steady_ms())
         end_seconds = time.monotonic() + MEASURE_SECONDS_MAX
 
         def has_time() -> bool:
@@ -395,6 +402,7 @@ class BrokerService:
                 yield {"queues": measure(selection, self.store, wall_ms(), has_time, minute)}
                 if other_pieces is not None:
                     yield from other_pieces()
+                    yield {"members": {"rates": rates}}
             except StoreError as error:
                 self._log.warning("queues not measured", cause=str(error))
 
