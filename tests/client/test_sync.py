@@ -183,25 +183,21 @@ def test_a_consumer_without_asyncio_gets_and_settles_messages() -> None:
 
 FORKED = """
 import os
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack
 
 from wakelog.client.sync import Blocking, blocking
 
 
-@asynccontextmanager
-async def twin():
-    yield
-
-
-async def answer(twin):
-    return 7
+class Twin(AsyncExitStack):
+    async def ask(self):
+        return 7
 
 
 class Client(Blocking):
-    ask = blocking(answer)
+    ask = blocking(Twin.ask)
 
 
-with Client(twin()) as client:
+with Client(Twin()) as client:
     print(client.ask(), flush=True)
     child = os.fork()
     if not child:
@@ -209,7 +205,7 @@ with Client(twin()) as client:
             client.ask()
         except Exception as error:
             print(error, flush=True)
-        with Client(twin()) as own:
+        with Client(Twin()) as own:
             print(own.ask(), flush=True)
 if child:
     os.waitpid(child, 0)

@@ -1,4 +1,4 @@
-"""The jars that `artifacts.lock` lists, fetched by Maven and checked by us.
+"""The jars that `artifacts.lock` and `agent.lock` list, fetched by Maven and checked by us.
 
 Maven gets a project that names each artifact without its dependencies, so that it fetches just what
 is listed. Its local repository is in the project's cache, so that the user's own is left alone.
@@ -95,7 +95,7 @@ def verify(artifacts: Sequence[Artifact], repository: Path) -> bool:
     """
     stamps_path = repository / STAMPS_NAME
     known = json.loads(stamps_path.read_text()) if stamps_path.exists() else {}
-    stamps = {}
+    stamps = dict(known)
     for artifact in artifacts:
         path = artifact.path_in(repository)
         if not path.is_file():
@@ -135,7 +135,7 @@ def fetch(
         )
     if outcome.returncode or not verify(artifacts, repository):
         last = "\n".join(outcome.stdout.splitlines()[-15:])
-        raise MavenFailed(f"Maven could not fetch the jars of artifacts.lock:\n{last}")
+        raise MavenFailed(f"Maven could not fetch the jars:\n{last}")
 
 
 def write_trust_store(java: str, env: dict[str, str], store: Path) -> None:
@@ -167,6 +167,6 @@ def _check_hash(artifact: Artifact, path: Path) -> None:
     if found != artifact.sha256:
         path.unlink()
         raise MavenFailed(
-            f"{path.name} has SHA-256 {found}, artifacts.lock says {artifact.sha256};"
+            f"{path.name} has SHA-256 {found}, the list says {artifact.sha256};"
             " it was removed, the next run fetches it again"
         )

@@ -100,12 +100,27 @@ def rocketmq_jars() -> tuple[Path, ...]:
     Raises:
         ProvisionFailed: where one cannot be fetched or is not the one that the list names.
     """
-    artifacts = maven.read_artifacts(ROOT / "tests" / "compat" / "artifacts.lock")
+    return _jars("artifacts.lock", "RocketMQ 4.9.3")
+
+
+@functools.cache
+def opentelemetry_agent() -> Path:
+    """Return the jar of `agent.lock`: OpenTelemetry's agent for Java, fetched and checked.
+
+    Raises:
+        ProvisionFailed: where it cannot be fetched or is not the one that the list names.
+    """
+    [jar] = _jars("agent.lock", "OpenTelemetry's agent")
+    return jar
+
+
+def _jars(list_name: str, what: str) -> tuple[Path, ...]:
+    artifacts = maven.read_artifacts(ROOT / "tests" / "compat" / list_name)
     repository = CACHE / "maven"
     with turn("maven"):
         try:
             if not maven.verify(artifacts, repository):
-                _say("fetching the jars of RocketMQ 4.9.3 with Maven")
+                _say(f"fetching the jars of {what} with Maven")
                 command, environment = maven_command()
                 maven.fetch(command, environment, artifacts, repository)
         except maven.MavenFailed as failure:
@@ -229,6 +244,7 @@ def main(kinds: Sequence[str]) -> int:
         if not kinds or "java" in kinds:
             java_runtime()
             rocketmq_jars()
+            opentelemetry_agent()
         if "spark" in kinds:
             java_runtime()
         if not kinds or "prometheus" in kinds:

@@ -285,6 +285,10 @@ class Consumer(OpenedByUser):
         Raises: InvalidArgument; ClientError if a broker refuses what the consumer needs, if the
         consumer is not open, or if it has neither topics nor queues.
         """
+        return await self._fetch(max, wait)
+
+    async def _fetch(self, max: int, wait: float | timedelta) -> list[ConsumerMessage]:
+        """Do what `fetch` does, for an iteration, too: tools may watch `fetch` itself."""
         max = whole_number("max", max, 1)
         self._check_reading()
         deadline = asyncio.get_running_loop().time() + seconds("wait", wait)
@@ -326,7 +330,7 @@ class Consumer(OpenedByUser):
         """Yield messages until the consumer is closed. Raises: ClientError as `fetch` does."""
         self._check_reading()
         while self.is_open:
-            for message in await self.fetch(1, ITERATION_SECONDS):
+            for message in await self._fetch(1, ITERATION_SECONDS):
                 yield message
 
     async def ack(self, *messages: ConsumerMessage) -> None:

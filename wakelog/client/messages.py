@@ -20,6 +20,7 @@ from itertools import islice, starmap
 from operator import attrgetter
 from typing import Final, NamedTuple, TypeAlias, TypedDict
 
+from wakelog.client.appended import APPENDED_BELOW, with_appended
 from wakelog.client.errors import InvalidArgument
 from wakelog.client.plain import (
     check_encodes,
@@ -66,7 +67,6 @@ COMPRESSED_BYTES_MIN: Final = 4_096
 """compressMsgBodyOverHowmuch: a larger body is compressed."""
 COMPRESSION_LEVEL: Final = 5
 """rocketmq.message.compressLevel, of zlib."""
-
 TOPICS_REMEMBERED_MAX: Final = 256
 """Whose names need no second check."""
 
@@ -219,11 +219,12 @@ def encode(
     topic: str = "",
     delay_level: int = 0,
     more: Mapping[str, str] | None = None,
+    appended: str = "",
 ) -> EncodedMessage:
     """Return a message as requests carry it, its body compressed if it is large and gets smaller.
 
     topic: in place of the message's, with a namespace. more: properties of the client itself.
-    Raises: InvalidArgument.
+    appended: encoded properties of a tool. Raises: InvalidArgument.
     """
     own_topic, body, tags, keys, properties, _, _, sharding_key, queue, flag = message
     given_topic, topic = topic, topic or own_topic
@@ -246,9 +247,14 @@ def encode(
             else:
                 before, after, goes_alone = _around_key(topic, tags)
                 text = f"{before}{unique_key}{after}"
+            if appended and len(text) < APPENDED_BELOW:
+                text += appended
             fields = (topic, body, text, 0, None, "", goes_alone, 0, False, unique_key)
             return tuple.__new__(EncodedMessage, fields)  # half the time of a call of the class
-    return _encode_any(plain_message(message), unique_key, given_topic, delay_level, more or {})
+    encoded = _encode_any(plain_message(message), unique_key, given_topic, delay_level, more or {})
+    if not appended:
+        return encoded
+    return encoded._replace(properties=with_appended(encoded.properties, appended))
 
 
 def _encode_any(

@@ -312,6 +312,13 @@ class Producer(OpenedByUser):
         await self._introduce(topic)
         return await self._instance.routes.writable(topic)
 
+    def _appended(self) -> str:
+        """Return encoded properties for each message of a call; a tool may put others here.
+
+        They begin with the separator of properties, and have at most APPENDED_BYTES_MAX bytes.
+        """
+        return ""
+
     async def _encode_all(self, given: Iterable[Message]) -> list[EncodedMessage]:
         """Return the messages with their ids and levels of delay. Raises: ClientError."""
         if not isinstance(given, Iterable) or isinstance(given, Message | str | bytes):
@@ -319,13 +326,15 @@ class Producer(OpenedByUser):
         messages, encoded = list(given), []
         self._check_loop()
         topics = {} if self._options.namespace else self._topics
+        appended = self._appended()
         for message, unique_key in zip(messages, self._ids.make_many(len(messages)), strict=True):
             try:
                 topic = topics.get(message.topic)
                 if topic is None or message.delay is not None:
                     encoded.append(await self._encode(message))
                 else:
-                    encoded.append(encode(message, unique_key, topic, message.delay_level))
+                    level = message.delay_level
+                    encoded.append(encode(message, unique_key, topic, level, None, appended))
             except (AttributeError, TypeError):
                 plain_message(message)
                 raise
@@ -345,7 +354,7 @@ class Producer(OpenedByUser):
                 level = await self._delay_level(message, topic)
             if self._options.namespace:
                 more = {INSTANCE_ID: self._options.namespace, **(more or {})}
-            return encode(message, self._ids.make(), topic, level, more)
+            return encode(message, self._ids.make(), topic, level, more, self._appended())
         except (AttributeError, TypeError):
             plain_message(message)
             raise

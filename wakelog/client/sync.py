@@ -147,10 +147,13 @@ def blocking(
     method: Callable[Concatenate[Any, Parameters], Coroutine[Any, Any, Result]],
 ) -> Callable[Concatenate[Any, Parameters], Result]:
     """Return the blocking form of a coroutine method of the twin."""
+    name = method.__name__
 
     @functools.wraps(method)
     def call(self: Any, /, *args: Parameters.args, **given: Parameters.kwargs) -> Result:
-        return LOOP.run(method(self.twin, *args, **given))
+        # By its name: a tool such as `wakelog.otel` may have put another in its place.
+        running: Coroutine[Any, Any, Result] = getattr(self.twin, name)(*args, **given)
+        return LOOP.run(running)
 
     return call
 
@@ -159,11 +162,12 @@ def blocking_context(
     method: Callable[Concatenate[Any, Parameters], AbstractAsyncContextManager[Result]],
 ) -> Callable[Concatenate[Any, Parameters], AbstractContextManager[Result]]:
     """Return the blocking form of an asynchronous context manager of the twin."""
+    name = method.__name__
 
     @functools.wraps(method)
     @contextmanager
     def call(self: Any, /, *args: Parameters.args, **given: Parameters.kwargs) -> Iterator[Result]:
-        manager = method(self.twin, *args, **given)
+        manager: AbstractAsyncContextManager[Result] = getattr(self.twin, name)(*args, **given)
         entered = LOOP.run(_enter(manager))
         try:
             yield entered
@@ -313,7 +317,8 @@ class Consumer(Blocking[aio_consumer.Consumer]):
 
     def __iter__(self) -> Iterator[ConsumerMessage]:
         """Yield messages until the consumer is closed. Raises: ClientError as `fetch` does."""
-        yield from self.fetch(1, 0.0)  # refuses a consumer that is not open
+        # The first call refuses a consumer that is not open.
+        yield from map(ConsumerMessage, self._take(lambda: self.twin._fetch(1, 0.0)))
         while self.twin.is_open:
             yield from map(ConsumerMessage, self._take(lambda: _fetch_next(self.twin)))
 
@@ -362,7 +367,7 @@ class Consumer(Blocking[aio_consumer.Consumer]):
 
 async def _fetch_next(twin: aio_consumer.Consumer) -> list[AioMessage]:
     """Return the next message of an iteration; none once another thread has closed the twin."""
-    return await twin.fetch(1, aio_consumer.ITERATION_SECONDS) if twin.is_open else []
+    return await twin._fetch(1, aio_consumer.ITERATION_SECONDS) if twin.is_open else []
 
 
 async def _call(function: Callable[[], Result]) -> Result:

@@ -1,0 +1,224 @@
+"""Spans and metrics of a producer, and the context that its messages have."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
+import pytest
+from opentelemetry import context, trace
+
+from tests.otel.recording import Recording, parent_id, span_id, trace_id, values
+from wakelog.client import (
+    Consumer,
+    InvalidArgument,
+    Message,
+    NotAcknowledged,
+    Producer,
+    TransactionState,
+)
+from wakelog.client.sync import Producer as BlockingProducer
+from wakelog.testing import EmbeddedBroker
+
+
+def run(broker: EmbeddedBroker, body: Callable[[Producer], Awaitable[None]]) -> None:
+    """Run with an open producer."""
+
+    async def main() -> None:
+        async with Producer(broker.name_server, group="g", retries_max=0) as producer:
+            await body(producer)
+
+    asyncio.run(main())
+
+
+def contexts_in(broker: EmbeddedBroker, topic: str) -> list[str | None]:
+    return [message.properties.get("traceparent") for message in broker.messages(topic)]
+
+
+def test_a_send_has_a_span_of_the_callers_trace(
+    broker: EmbeddedBroker, recording: Recording
+) -> None:
+    tracer = recording.tracers.get_tracer("test")
+
+    async def body(producer: Producer) -> None:
+        with tracer.start_as_current_span("caller"):
+            await producer.send("one", b"four", tags="paid", keys=["1", "2"])
+
+    run(broker, body)
+    span, caller = recording.spans()
+    assert (span.name, span.kind, parent_id(span)) == (
+        "send one",
+        trace.SpanKind.PRODUCER,
+        span_id(caller),
+    )
+    found = values(span)
+    [message] = broker.messages("one")
+    assert found.pop("message.id") == message.message_id
+    assert found.pop("destination.partition.id") == str(message.queue_id)
+    assert f"{found.pop('server.address')}:{found.pop('server.port')}" == broker.address
+    assert found == {
+        "system": "rocketmq",
+        "operation.name": "send",
+        "operation.type": "send",
+        "destination.name": "one",
+        "rocketmq.namespace": "",
+        "message.body.size": 4,
+        "rocketmq.message.tag": "paid",
+        "rocketmq.message.keys": ("1", "2"),
+        "rocketmq.message.type": "normal",
+    }
+    begin = f"00-{trace_id(span):032x}-{span_id(span):016x}-"
+    assert message.properties["traceparent"].startswith(begin)
+
+
+def test_sends_at_the_same_time_have_a_span_and_a_context_each(
+    broker: EmbeddedBroker, recording: Recording
+) -> None:
+    async def body(producer: Producer) -> None:
+        await asyncio.gather(*(producer.send("many", f"{n}") for n in range(40)))
+
+    run(broker, body)
+    assert len({trace_id(span) for span in recording.spans("send many")}) == 40
+    assert len(set(contexts_in(broker, "many"))) == 40
+    [sent] = recording.points("messaging.client.sent.messages")
+    [duration] = recording.points("messaging.client.operation.duration")
+    assert sent.value == 40
+    assert 0 < duration.count < 40  # a request carries several
+    assert sent.attributes["server.address"] == "127.0.0.1"
+    assert sent.attributes["messaging.destination.name"] == "many"
+
+
+def test_a_list_has_one_span_that_all_its_messages_know(
+    broker: EmbeddedBroker, recording: Recording
+) -> None:
+    async def body(producer: Producer) -> None:
+        await producer.send_many(Message("list", f"{n}") for n in range(50))
+        await producer.send_many([Message("list", b"x"), Message("other", b"y")])
+
+    run(broker, body)
+    several, of_both = recording.spans()
+    assert (several.name, values(several)["batch.message_count"]) == ("send_many list", 50)
+    assert (of_both.name, "destination.name" in values(of_both)) == ("send_many", False)
+    found = contexts_in(broker, "list")
+    assert len(found) == 51
+    assert {str(x).split("-")[2] for x in found} == {
+        f"{span_id(several):016x}",
+        f"{span_id(of_both):016x}",
+    }
+
+
+def test_a_span_says_the_kind_of_its_message(broker: EmbeddedBroker, recording: Recording) -> None:
+    async def body(producer: Producer) -> None:
+        await producer.send("kinds", b"x", sharding_key="s")
+        await producer.send("kinds", b"x", delay_level=2)
+        await producer.send("kinds", b"x", delay=timedelta(seconds=1))
+        await producer.send_oneway(Message("kinds", b"x"))
+        async with producer.transaction("kinds", b"x") as transaction:
+            transaction.state = TransactionState.ROLLBACK
+
+    run(broker, body)
+    found = [values(span)["rocketmq.message.type"] for span in recording.spans()]
+    assert found == ["fifo", "delay", "delay", "normal", "transaction"]
+    assert values(recording.spans()[0])["rocketmq.message.group"] == "s"
+    assert values(recording.spans()[1])["rocketmq.message.delay_time_level"] == 2
+
+
+def test_the_block_of_a_transaction_is_not_within_its_span(
+    broker: EmbeddedBroker, recording: Recording
+) -> None:
+    seen = []
+
+    async def body(producer: Producer) -> None:
+        async with producer.transaction("paid", b"x"):
+            seen.append(trace.get_current_span())
+        with pytest.raises(LookupError, match="mine"):
+            async with producer.transaction("paid", b"y"):
+                raise LookupError("mine")
+
+    run(broker, body)
+    assert seen == [trace.INVALID_SPAN]
+    first, second = recording.spans("transaction paid")
+    broker.wait_for_messages("paid", count=1)
+    [committed] = contexts_in(broker, "paid")
+    assert committed is not None and f"{span_id(first):016x}" in committed
+    assert second.status.is_unset  # the half message was sent
+
+
+def test_a_request_ends_with_a_link_to_its_reply(
+    broker: EmbeddedBroker, recording: Recording
+) -> None:
+    broker.create_topic("prices")
+
+    async def answer() -> None:
+        async with Consumer(
+            broker.name_server, group="pricers", topics="prices", start="first"
+        ) as consumer:
+            async for message in consumer:
+                await consumer.reply(message, b"3")
+                await message.ack()
+                return
+
+    async def body(producer: Producer) -> None:
+        answering = asyncio.create_task(answer())
+        reply = await producer.request("prices", b"?", timeout=timedelta(seconds=20))
+        assert reply.body == b"3"
+        await answering
+
+    run(broker, body)
+    [request], [reply] = recording.spans("request prices"), recording.spans("reply prices")
+    [process] = recording.spans("process prices")
+    assert len({trace_id(span) for span in (request, reply, process)}) == 1
+    assert parent_id(process) == span_id(request)
+    assert parent_id(reply) == span_id(process)
+    [link] = request.links
+    assert link.context.span_id == span_id(reply)
+
+
+def test_a_send_that_fails_says_why(broker: EmbeddedBroker, recording: Recording) -> None:
+    async def body(producer: Producer) -> None:
+        await producer.send("refused", b"x")
+        with broker.full_disk(), pytest.raises(NotAcknowledged):
+            await producer.send("refused", b"x")
+        with pytest.raises(InvalidArgument):
+            await producer.send("refused", b"")
+        with pytest.raises(InvalidArgument):
+            await producer.send(7, b"x")  # type: ignore[arg-type]
+        with pytest.raises(InvalidArgument):
+            await producer.send_many(7)  # type: ignore[arg-type]
+        with pytest.raises(InvalidArgument):
+            await producer.send_oneway(7)  # type: ignore[arg-type]
+
+    run(broker, body)
+    _, full, *bad = recording.spans()
+    assert values(full)["error.type"] == "14"
+    assert full.status.status_code is trace.StatusCode.ERROR
+    assert "disk is full" in (full.status.description or "")
+    assert [values(span)["error.type"] for span in bad] == ["InvalidArgument"] * 4
+    failed = [x for x in recording.points("messaging.client.sent.messages") if x.value == 1]
+    assert {x.attributes.get("error.type") for x in failed} == {None, "14"}
+
+
+def test_the_blocking_producer_sends_within_the_span_of_its_thread(
+    broker: EmbeddedBroker, recording: Recording
+) -> None:
+    tracer = recording.tracers.get_tracer("test")
+    with BlockingProducer(broker.name_server) as producer:
+        with tracer.start_as_current_span("caller"):
+            producer.send("blocking", b"x")
+        with producer.transaction("blocking", b"x"):
+            assert trace.get_current_span() is trace.INVALID_SPAN
+    send, caller, _ = recording.spans()
+    assert (send.name, parent_id(send)) == ("send blocking", span_id(caller))
+
+
+def test_nothing_is_recorded_where_that_is_suppressed(
+    broker: EmbeddedBroker, recording: Recording
+) -> None:
+    async def body(producer: Producer) -> None:
+        token = context.attach(context.set_value("suppress_instrumentation", True))
+        await producer.send("quiet", b"x")
+        await producer.send_many([Message("quiet", b"x")])
+        context.detach(token)
+
+    run(broker, body)
+    assert recording.spans() == []
+    assert recording.points("messaging.client.sent.messages") == []

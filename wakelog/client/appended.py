@@ -1,0 +1,22 @@
+"""Properties that a tool adds to messages of a user, encoded, such as the context of a trace.
+
+Invariants: a message that has one of them keeps its own, and gets none of the others. What would
+make the properties too long for a record is left out.
+"""
+
+from typing import Final
+
+from wakelog.protocol.properties import PROPERTIES_BYTES_MAX, decode_properties
+
+APPENDED_BELOW: Final = 4_096
+"""Characters of properties to which a tool's may be added without a look at their length."""
+APPENDED_BYTES_MAX: Final = 8_192
+"""Of what a tool adds, so that both fit into a record."""
+
+
+def with_appended(properties: str, appended: str) -> str:
+    """Return encoded properties with those of a tool, which begin with a separator."""
+    text = properties + appended
+    is_long = len(text.encode()) > PROPERTIES_BYTES_MAX
+    has = decode_properties(properties).keys() & decode_properties(appended).keys()
+    return properties if is_long or has else text

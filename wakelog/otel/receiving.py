@@ -1,0 +1,311 @@
+"""Spans of a consumer: of what it fetches, and of the work on each message.
+
+    fetch               a span "receive", with a link to the context of each message
+    the iteration       a span "process" for each message, a child of the message's context. It is
+                        the current one until the next message, and ends with `ack` or `nack`
+    process(*messages)  the same for a block of the user's: for one message or for a run of them
+
+A "process" span of several messages has links to their contexts, and no such parent.
+
+Invariants: whatever becomes of a message, its span ends: with `ack` or `nack`, when the consumer is
+closed, or when nobody has the message any more.
+"""
+
+import weakref
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from time import time_ns
+from typing import Any
+
+from opentelemetry import context as contexts
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.semconv.attributes.error_attributes import ERROR_TYPE
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode
+
+from wakelog.client import sync
+from wakelog.client.consumer import Consumer
+from wakelog.client.consumer_message import ConsumerMessage
+from wakelog.client.received import ReceivedMessage
+from wakelog.otel import attributes
+from wakelog.otel.instruments import Instruments, is_suppressed, now_seconds
+from wakelog.otel.propagation import context_of, links_to
+from wakelog.protocol.names import RETRY_PREFIX
+
+Method = Callable[..., Any]
+
+NACKED, LEFT = "nack", "not acknowledged"
+"""What a span has as its error when its message is consumed again, and when nobody settled it."""
+
+
+class Processing:
+    """The span of the work on messages, from its begin on."""
+
+    def __init__(self, instruments: Instruments, span: Span, topic: str, group: str) -> None:
+        """Begin now."""
+        self._record = instruments.processed
+        self._span, self._topic, self._group = span, topic, group
+        self._began = now_seconds()
+        self._has_ended = False
+        self._before: Context | None = None
+        self._during: Context | None = None
+
+    def enter(self) -> None:
+        """Make the span the current one."""
+        self._before = contexts.get_current()
+        self._during = trace.set_span_in_context(self._span, self._before)
+        contexts.attach(self._during)
+
+    def leave(self) -> None:
+        """Make current what was before; nothing where another span is the current one."""
+        if self._before is not None and contexts.get_current() is self._during:
+            # No token: the end of a generator may come in another task than its begin.
+            contexts.attach(self._before)
+
+    def end(self, error: str = "") -> None:
+        """End the span, once. error: its type, "" for none."""
+        if self._has_ended:
+            return
+        self._has_ended = True
+        failed: attributes.Attributes = {ERROR_TYPE: error} if error else {}
+        if failed and self._span.is_recording():
+            self._span.set_attributes(failed)
+            self._span.set_status(Status(StatusCode.ERROR))
+        self._span.end()
+        self._record(self._topic, self._group, self._began, failed)
+
+
+class ReceiveSpans:
+    """See the module. Its functions take a method of the client, and return what replaces it."""
+
+    def __init__(self, instruments: Instruments) -> None:
+        """instruments: what records."""
+        self._instruments = instruments
+        self._tracer = instruments.tracer
+        self._open: weakref.WeakKeyDictionary[ConsumerMessage, Processing] = (
+            weakref.WeakKeyDictionary()
+        )
+
+    # Methods of Consumer
+
+    def fetch(self, method: Method) -> Method:
+        """Return `Consumer.fetch` with a span, unless nothing comes."""
+
+        async def fetch(self_: Consumer, *given: Any, **named: Any) -> list[ConsumerMessage]:
+            if is_suppressed():
+                found: list[ConsumerMessage] = await method(self_, *given, **named)
+                return found
+            began_ns, began = time_ns(), now_seconds()
+            try:
+                messages: list[ConsumerMessage] = await method(self_, *given, **named)
+            except Exception as error:
+                self._refused(self_, began_ns, error)
+                raise
+            if messages:
+                group = _group(self_)
+                self._instruments.received(_counts(messages), group, began)
+                self._span("fetch", SpanKind.CLIENT, messages, start_time=began_ns).end()
+            return messages
+
+        return fetch
+
+    def iterate(self, method: Method) -> Method:
+        """Return `Consumer.__aiter__` with a span for the work on each message."""
+
+        async def iterate(self_: Consumer) -> AsyncIterator[ConsumerMessage]:
+            async for message in method(self_):
+                processing = self._begin_one(message)
+                try:
+                    yield message
+                finally:
+                    if processing is not None:
+                        processing.leave()
+
+        return iterate
+
+    def ack(self, method: Method) -> Method:
+        """Return `Consumer.ack`, which ends the spans of its messages."""
+
+        async def ack(self_: Consumer, *messages: ConsumerMessage) -> None:
+            await method(self_, *messages)
+            for message in messages:
+                self._end_one(message)
+
+        return ack
+
+    def nack(self, method: Method) -> Method:
+        """Return `Consumer.nack`, which ends the span of its message with an error."""
+
+        async def nack(
+            self_: Consumer, message: ConsumerMessage, delay: timedelta | None = None
+        ) -> None:
+            await method(self_, message, delay)
+            self._end_one(message, NACKED)
+
+        return nack
+
+    def close(self, method: Method) -> Method:
+        """Return `Consumer.close`, which ends the spans of what was not settled."""
+
+        async def close(self_: Consumer) -> None:
+            await method(self_)
+            for message in list(self._open):
+                if message.settler is self_:
+                    self._end_one(message, LEFT)
+
+        return close
+
+    # Methods of the blocking twins: their user's thread has a context of its own
+
+    def iterate_blocking(self, method: Method) -> Method:
+        """Return `__iter__` of the blocking Consumer with a span for the work on each message."""
+
+        def iterate(self_: sync.Consumer) -> Iterator[sync.ConsumerMessage]:
+            for message in method(self_):
+                processing = self._begin_one(message.twin)
+                try:
+                    yield message
+                finally:
+                    if processing is not None:
+                        processing.leave()
+
+        return iterate
+
+    def settle_blocking(self, method: Method) -> Method:
+        """Return `ack` or `nack` of the blocking message, after which no span is current."""
+
+        def settle(self_: sync.ConsumerMessage, *given: Any, **named: Any) -> None:
+            processing = self._open.get(self_.twin)
+            method(self_, *given, **named)
+            if processing is not None:
+                processing.leave()
+
+        return settle
+
+    def ack_blocking(self, method: Method) -> Method:
+        """Return `ack` of the blocking Consumer, after which no span is current."""
+
+        def ack(self_: sync.Consumer, *messages: sync.ConsumerMessage) -> None:
+            found = [self._open.get(each.twin) for each in messages if hasattr(each, "twin")]
+            method(self_, *messages)
+            for processing in found:
+                if processing is not None:
+                    processing.leave()
+
+        return ack
+
+    # Blocks of users
+
+    @contextmanager
+    def process(self, messages: Sequence[ReceivedMessage]) -> Iterator[Span]:
+        """Have a span for the work on messages in a block."""
+        if not messages or is_suppressed():
+            yield trace.INVALID_SPAN
+            return
+        twins = [getattr(message, "twin", message) for message in messages]
+        processing, span = self._begin(twins)
+        processing.enter()
+        try:
+            yield span
+        except BaseException as error:
+            span.record_exception(error)
+            processing.end(type(error).__qualname__)
+            raise
+        finally:
+            processing.leave()
+            processing.end()
+
+    # Spans
+
+    def _begin_one(self, message: ConsumerMessage) -> Processing | None:
+        """Begin the work on a message of an iteration, and be the current span."""
+        if is_suppressed():
+            return None
+        processing, _ = self._begin([message])
+        self._instruments.received([(message.topic, 1)], _group(message.settler), None)
+        self._open[message] = processing
+        # Not of the message: else it would hold itself.
+        weakref.finalize(message, processing.end, LEFT).atexit = False
+        processing.enter()
+        return processing
+
+    def _end_one(self, message: ConsumerMessage, error: str = "") -> None:
+        processing = self._open.pop(message, None)
+        if processing is not None:
+            processing.end(error)
+            processing.leave()
+
+    def _begin(self, messages: Sequence[ReceivedMessage]) -> tuple[Processing, Span]:
+        first = messages[0]
+        context = context_of(first) if len(messages) == 1 else None
+        span = self._span(attributes.PROCESS, SpanKind.CONSUMER, messages, context=context)
+        settler = getattr(first, "settler", None)
+        return Processing(self._instruments, span, first.topic, _group(settler)), span
+
+    def _span(
+        self, name: str, kind: SpanKind, messages: Sequence[ReceivedMessage], **more: Any
+    ) -> Span:
+        """Begin a span about messages. One that is not recorded costs no look at them."""
+        first = messages[0]
+        what = attributes.PROCESS if name == attributes.PROCESS else attributes.RECEIVE
+        found = attributes.operation(name, what, first.topic, first.namespace)
+        span = self._tracer.start_span(f"{name} {first.topic}", kind=kind, attributes=found, **more)
+        if span.is_recording():
+            settler = getattr(first, "settler", None)
+            span.set_attributes(attributes.of_messages(messages, _group(settler), _model(settler)))
+            for context in links_to(messages):
+                span.add_link(context)
+        return span
+
+    def _refused(self, consumer: Consumer, began_ns: int, error: Exception) -> None:
+        found = attributes.operation(
+            "fetch", attributes.RECEIVE, "", consumer.namespace
+        ) | attributes.of_error(error)
+        span = self._tracer.start_span(
+            "fetch", kind=SpanKind.CLIENT, attributes=found, start_time=began_ns
+        )
+        span.set_status(Status(StatusCode.ERROR, str(error)))
+        span.end()
+
+
+_in_use: list[ReceiveSpans] = []
+"""Those of the instrumentor that is in place: one at most."""
+
+
+@contextmanager
+def process(*messages: ReceivedMessage) -> Iterator[Span]:
+    """Have a span for the work on messages in this block, and their context as the current one.
+
+    It is for messages of `fetch`; the messages of an iteration have a span each. Of several
+    messages it has links to their contexts, and keeps the caller's trace. Without an instrumentor
+    it does nothing.
+    """
+    if not _in_use:
+        yield trace.INVALID_SPAN
+        return
+    with _in_use[0].process(messages) as span:
+        yield span
+
+
+def use(spans: ReceiveSpans | None) -> None:
+    """Have `process` record by these, or by none."""
+    _in_use[:] = [] if spans is None else [spans]
+
+
+def _group(settler: Any) -> str:
+    return settler._options.group if isinstance(settler, Consumer) else ""
+
+
+def _model(settler: Any) -> str:
+    is_broadcast = isinstance(settler, Consumer) and settler._is_broadcast
+    return attributes.BROADCASTING if is_broadcast else attributes.CLUSTERING
+
+
+def _counts(messages: Sequence[ConsumerMessage]) -> list[tuple[str, int]]:
+    """Return how many messages there are of each topic; most calls get those of one."""
+    topics = {message.record.topic for message in messages}
+    if len(topics) == 1 and not next(iter(topics)).startswith(RETRY_PREFIX):
+        return [(messages[0].topic, len(messages))]
+    return list(Counter(message.topic for message in messages).items())

@@ -1,0 +1,225 @@
+"""Spans of a producer: one for each call, and its context in each message of the call.
+
+    send, send_oneway, reply    one message; the span's context is the message's
+    send_many                   one span for the list, whose context all of its messages have
+    transaction                 the span is of the half message; the block is the user's
+    request                     the span ends with the reply, and has a link to that
+
+Each function takes a method of the client and returns what stands in its place.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from operator import attrgetter
+from typing import Any, Final
+
+from opentelemetry import context as contexts
+from opentelemetry import trace
+from opentelemetry.semconv._incubating.attributes import messaging_attributes as messaging
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode
+
+from wakelog.client.appended import with_appended
+from wakelog.client.messages import Message, SendRequest
+from wakelog.client.options import without_namespace
+from wakelog.client.producer import Producer
+from wakelog.client.receipts import Receipt
+from wakelog.client.received import ReceivedMessage
+from wakelog.client.sender import Sender, Stored
+from wakelog.otel import attributes
+from wakelog.otel.instruments import Instruments, is_suppressed, now_seconds
+from wakelog.otel.propagation import current_properties, links_to
+from wakelog.protocol.names import TRACE_TOPIC
+
+Method = Callable[..., Any]
+
+_TOPIC: Final[Callable[[Any], Any]] = attrgetter("topic")
+_NO_SPAN: Final = trace.INVALID_SPAN
+
+
+class SendSpans:
+    """See the module."""
+
+    def __init__(self, instruments: Instruments) -> None:
+        """instruments: what records."""
+        self._instruments = instruments
+        self._tracer = instruments.tracer
+
+    # Methods of Producer
+
+    def send(self, method: Method) -> Method:
+        """Return `Producer.send` with a span."""
+
+        async def send(self_: Producer, topic: str, body: bytes | str, **fields: Any) -> Receipt:
+            span = self._begin(self_, "send", topic, body, fields)
+            receipt: Receipt = await _within(span, method(self_, topic, body, **fields))
+            if span.is_recording():
+                span.set_attributes(_stored_at(receipt))
+            span.end()
+            return receipt
+
+        return send
+
+    def send_many(self, method: Method) -> Method:
+        """Return `Producer.send_many` with a span for the whole list."""
+
+        async def send_many(self_: Producer, messages: Iterable[Message]) -> Sequence[Receipt]:
+            if isinstance(messages, Iterable) and not isinstance(messages, Message | str | bytes):
+                messages = list(messages)
+            span = self._begin_list(self_, messages)
+            receipts: Sequence[Receipt] = await _within(span, method(self_, messages))
+            span.end()
+            return receipts
+
+        return send_many
+
+    def send_oneway(self, method: Method) -> Method:
+        """Return `Producer.send_oneway` with a span."""
+
+        async def send_oneway(self_: Producer, message: Message) -> None:
+            topic = getattr(message, "topic", "")
+            fields = message._asdict() if isinstance(message, Message) else {}
+            span = self._begin(self_, "send_oneway", topic, fields.get("body"), fields)
+            await _within(span, method(self_, message))
+            span.end()
+
+        return send_oneway
+
+    def transaction(self, method: Method) -> Method:
+        """Return `Producer.transaction` with a span for its half message."""
+
+        @asynccontextmanager
+        async def transaction(
+            self_: Producer, topic: str, body: bytes | str, **fields: Any
+        ) -> AsyncIterator[Any]:
+            span = self._begin(self_, "transaction", topic, body, fields)
+            manager = method(self_, topic, body, **fields)
+            opened = await _within(span, manager.__aenter__())
+            if span.is_recording():
+                kind = {messaging.MESSAGING_ROCKETMQ_MESSAGE_TYPE: attributes.TRANSACTION}
+                span.set_attributes(_stored_at(opened.receipt) | kind)
+            span.end()
+            try:
+                yield opened
+            except BaseException as error:
+                if not await manager.__aexit__(type(error), error, error.__traceback__):
+                    raise
+            else:
+                await manager.__aexit__(None, None, None)
+
+        return transaction
+
+    def request(self, method: Method) -> Method:
+        """Return `Producer.request` with a span that ends with the reply."""
+
+        async def request(
+            self_: Producer, topic: str, body: bytes | str, **fields: Any
+        ) -> ReceivedMessage:
+            span = self._begin(self_, "request", topic, body, fields)
+            reply: ReceivedMessage = await _within(span, method(self_, topic, body, **fields))
+            for context in links_to([reply]):
+                span.add_link(context)
+            span.end()
+            return reply
+
+        return request
+
+    def reply(self, method: Method) -> Method:
+        """Return `reply` of a Producer or a Consumer with a span."""
+
+        async def reply(
+            self_: Any, request: ReceivedMessage, body: bytes | str, *others: Any, **named: Any
+        ) -> None:
+            topic = request.topic if isinstance(request, ReceivedMessage) else ""
+            span = self._begin(self_, "reply", topic, body, {})
+            await _within(span, method(self_, request, body, *others, **named))
+            span.end()
+
+        return reply
+
+    def appended(self, method: Method) -> Method:
+        """Return `Producer._appended`, which gives the current context to each message."""
+
+        def appended(self_: Producer) -> str:
+            return current_properties()
+
+        return appended
+
+    # A method of Sender
+
+    def send_request(self, method: Method) -> Method:
+        """Return `Sender.send`, recorded; a reply gets the current context here."""
+        requested = self._instruments.requested
+
+        async def send(self_: Sender, request: SendRequest) -> Stored:
+            first = request.first
+            if first.is_reply:
+                text = with_appended(first.properties, current_properties())
+                request = request._replace(messages=(first._replace(properties=text),))
+            if first.topic == TRACE_TOPIC or is_suppressed():
+                unrecorded: Stored = await method(self_, request)
+                return unrecorded
+            topic = without_namespace(self_._options.namespace, first.topic)
+            count, began = len(request.messages), now_seconds()
+            try:
+                stored: Stored = await method(self_, request)
+            except BaseException as error:
+                requested(topic, "", count, began, attributes.of_error(error))
+                raise
+            requested(topic, stored.queue.address, count, began)
+            return stored
+
+        return send
+
+    def _begin(
+        self, client: Any, name: str, topic: object, body: object, fields: Mapping[str, Any]
+    ) -> Span:
+        """Begin the span of a call, with what the user gave: the call itself refuses the rest."""
+        if is_suppressed():
+            return _NO_SPAN
+        topic = topic if isinstance(topic, str) else ""
+        namespace = client._options.namespace
+        found = attributes.operation(name, attributes.SEND, topic, namespace)
+        attributes.add_fields(found, body, fields)
+        return self._tracer.start_span(f"{name} {topic}", kind=SpanKind.PRODUCER, attributes=found)
+
+    def _begin_list(self, client: Producer, messages: object) -> Span:
+        if is_suppressed():
+            return _NO_SPAN
+        given = messages if isinstance(messages, list) else []
+        try:
+            topics = set(map(_TOPIC, given))
+        except (AttributeError, TypeError):
+            topics = set()  # the call itself refuses them
+        [topic] = topics if len(topics) == 1 else [""]
+        topic = topic if isinstance(topic, str) else ""
+        namespace = client._options.namespace
+        found = attributes.operation("send_many", attributes.SEND, topic, namespace)
+        if not topic:
+            del found[messaging.MESSAGING_DESTINATION_NAME]
+        found[messaging.MESSAGING_BATCH_MESSAGE_COUNT] = len(given)
+        name = f"send_many {topic}".rstrip()
+        return self._tracer.start_span(name, kind=SpanKind.PRODUCER, attributes=found)
+
+
+async def _within(span: Span, running: Awaitable[Any]) -> Any:
+    """Wait with the span as the current one. An error ends it, and goes on to the caller."""
+    token = contexts.attach(trace.set_span_in_context(span)) if span is not _NO_SPAN else None
+    try:
+        return await running
+    except BaseException as error:
+        if span.is_recording():
+            span.set_attributes(attributes.of_error(error))
+            span.set_status(Status(StatusCode.ERROR, str(error)))
+        span.end()
+        raise
+    finally:
+        if token is not None:
+            contexts.detach(token)
+
+
+def _stored_at(receipt: Receipt) -> attributes.Attributes:
+    return {
+        messaging.MESSAGING_MESSAGE_ID: receipt.message_id,
+        messaging.MESSAGING_DESTINATION_PARTITION_ID: str(receipt.queue_id),
+        **attributes.of_address(receipt.address),
+    }
