@@ -7,7 +7,7 @@ from faststream.security import SASLPlaintext
 from faststream.specification.asyncapi import AsyncAPI as FastStreamAsyncAPI
 from pydantic import BaseModel
 
-from wakelog.faststream import AsyncAPI, RocketMQBroker, RocketMQRouter
+from wakelog.faststream import AsyncAPI, RocketMQBroker, RocketMQResponse, RocketMQRouter
 
 
 class Order(BaseModel):
@@ -74,6 +74,19 @@ def test_a_document_has_channels_and_bindings() -> None:
     message = document["components"]["messages"]["eu-orders:Bill:SubscribeMessage"]
     assert message["payload"] == {"$ref": "#/components/schemas/Order"}
     assert document["components"]["schemas"]["Order"]["properties"]["number"]["type"] == "integer"
+
+
+def test_a_function_may_say_that_it_returns_a_response() -> None:
+    broker = RocketMQBroker(logger=None)
+
+    @broker.subscriber("orders")
+    @broker.publisher("bills")
+    async def bill(order: Order) -> RocketMQResponse:
+        return RocketMQResponse(order.number)
+
+    document = AsyncAPI(broker).to_specification().to_jsonable()
+    message = document["components"]["messages"]["bills:Publisher:Message"]
+    assert message["payload"]["$ref"].startswith("#/components/schemas/")
 
 
 @pytest.mark.parametrize("version", ["2.6.0", "3.0.0"])

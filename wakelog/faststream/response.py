@@ -34,6 +34,11 @@ class RocketMQResponse(Response):
         check_names("fields", fields, PublishFields)
         self.fields = fields
 
+    @classmethod
+    def __get_pydantic_json_schema__(cls, *_: object) -> dict[str, Any]:
+        """Let a function be annotated with it: any body may be in it (AsyncAPI documents)."""
+        return {}
+
     def get_publish_key(self) -> PublishFields | None:
         """Return the fields, which travel with the body within a batch."""
         return self.fields or None
