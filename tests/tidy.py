@@ -35,7 +35,7 @@ UNTESTED: dict[str, str] = {
     "wakelog/console/actions/brokers.py": "test_table.py has its commands",
     "wakelog/console/pages/audit.py": "test_forms.py reads its page",
     "wakelog/network/handler.py": "protocols and types, which mypy checks",
-    "wakelog/spark/records/fields.py": "test_plain_columns.py and test_rows.py read them",
+    "wakelog/compiled/fields.py": "test_plain_columns.py and test_rows.py read them",
     "wakelog/spark/records/functions.py": "test_plain_columns.py compares both choices",
     "wakelog/spark/trigger.py": "test_options.py has its limits",
     "wakelog/testing/plugin.py": "test_embedded_broker.py uses its fixtures",

@@ -18,9 +18,9 @@ from typing import Any, Final
 import numpy as np
 
 from tests.fakes.records import STORE_MS, record
+from wakelog.compiled import layout
+from wakelog.compiled.fields import FIELDS
 from wakelog.protocol.names import SCHEDULE_TOPIC
-from wakelog.spark.records.fields import FIELDS
-from wakelog.storage.columns import layout
 
 NAMES: Final = ("KEYS", "TAGS", "UNIQ_KEY", "DELAY", "INNER_MULTI_DISPATCH", "KEY", "a", "", "é")
 VALUES: Final = ("", "a", "ab c", " a  b ", "é", "x" * 90, "a\x01b", "k " * 70)

@@ -17,9 +17,9 @@ from tests.compiled.hostile_columns import sound_calls, try_calls, unfit
 from tests.fakes.columns import compiled_functions
 from tests.fakes.records import LogBytes, properties
 from wakelog.compiled.columns import RowFunctions, ScanFunctions
+from wakelog.compiled.layout import REFINE, TAGS_CODE
 from wakelog.compiled.library import Library
 from wakelog.spark.records.column_walk import Scanned
-from wakelog.storage.columns.layout import REFINE, TAGS_CODE
 from wakelog.storage.columns.scan_columns import Columns
 
 FUNCTIONS = {

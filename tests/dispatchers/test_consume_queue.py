@@ -10,13 +10,13 @@ from tests.fakes.logs import write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import LogBytes, properties
 from wakelog.compiled.columns import ScanFunctions
+from wakelog.compiled.layout import ENTRY_BYTES
 from wakelog.dispatchers import consume_queue
 from wakelog.dispatchers.consume_queue import (
     FILES_AHEAD_COUNT,
     ConsumeQueueDispatcher,
 )
 from wakelog.protocol.names import SCHEDULE_TOPIC
-from wakelog.storage.columns.layout import ENTRY_BYTES
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability import deleted_topics
 from wakelog.storage.durability.deleted_topics import (

@@ -5,8 +5,8 @@ from typing import Any
 from tests.dispatchers.stores import batch_of, dispatch_config
 from tests.fakes.records import LogBytes, properties
 from wakelog.compiled.columns import ScanFunctions
+from wakelog.compiled.layout import ENTRY_BYTES
 from wakelog.dispatchers.queue_entries import EntryPlacement
-from wakelog.storage.columns.layout import ENTRY_BYTES
 from wakelog.storage.log.queue_offsets import QueueKey
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from wakelog.audit.findings import Compared, Finding, Severity
 from wakelog.audit.queue_compare import Span
 from wakelog.audit.same_bytes import same_bytes
-from wakelog.storage.columns.layout import ENTRY_BYTES
+from wakelog.compiled.layout import ENTRY_BYTES
 from wakelog.storage.file_system import FileSystem, reading, size_of
 from wakelog.storage.index.index_block import ENTRY_DTYPE
 from wakelog.storage.index.index_file import (

@@ -23,7 +23,7 @@ import numpy as np
 
 from wakelog.audit.findings import Compared, Finding, Severity
 from wakelog.audit.same_bytes import same_bytes
-from wakelog.storage.columns.layout import ENTRY_BYTES
+from wakelog.compiled.layout import ENTRY_BYTES
 from wakelog.storage.file_system import FileSystem, reading
 from wakelog.storage.log.queue_offsets import QueueKey
 from wakelog.storage.paths import parse_offset_name

@@ -1,6 +1,6 @@
 """The functions over columns of records, as types for their callers.
 
-The columns are NumPy arrays, which no module here imports; `storage/columns/layout.py` has their
+The columns are NumPy arrays, which no module here imports; `compiled/layout.py` has their
 fields. Each function runs without the interpreter's lock. It raises ValueError where arrays, ranges
 or rows do not fit together; then the arrays may have changed.
 
@@ -160,7 +160,7 @@ class RowFunctions(BodyFunctions, Protocol):
     ) -> int:
         """Fill one row of `fields` for each record of `rows`; return 0.
 
-        fields: int64[rows, FIELDS], see `spark/records/fields.py`.
+        fields: int64[rows, FIELDS], see `compiled/fields.py`.
         has_bodies: False if a record's topic follows its head at once.
         """
         ...

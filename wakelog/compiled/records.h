@@ -1,6 +1,6 @@
 /* What the functions over columns of records share. They know bytes, and nothing of Python.
 
-   A row is one record, as wakelog/storage/columns/layout.py names its fields. Rows may come from
+   A row is one record, as wakelog/compiled/layout.py names its fields. Rows may come from
    anywhere: each position in one is compared with its buffer before it is used. A function that
    returns -1 was given what does not fit together. */
 

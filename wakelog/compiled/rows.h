@@ -5,7 +5,7 @@
 
 #include "records.h"
 
-/* One record's fields, as wakelog/spark/records/fields.py names them. Begins and ends are
+/* One record's fields, as wakelog/compiled/fields.py names them. Begins and ends are
    positions in the buffer. A property that a record lacks has an empty span. */
 struct fields {
     int64_t record, flag, body_crc, born_timestamp, born_host, store_host, reconsume_times;

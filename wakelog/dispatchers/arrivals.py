@@ -13,9 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wakelog.dispatchers.dispatcher import DispatchBatch
-from wakelog.protocol.sys_flag import CONSUMED_TYPES, transaction_type
-from wakelog.storage.columns.layout import (
+from wakelog.compiled.layout import (
     GROUP,
     NO_GROUP,
     PHYSICAL_OFFSET,
@@ -26,6 +24,8 @@ from wakelog.storage.columns.layout import (
     STORE_TIMESTAMP,
     TAGS_CODE,
 )
+from wakelog.dispatchers.dispatcher import DispatchBatch
+from wakelog.protocol.sys_flag import CONSUMED_TYPES, transaction_type
 from wakelog.storage.columns.scan_columns import Columns
 from wakelog.storage.log.dispatch_request import DispatchRequest
 from wakelog.storage.log.multi_dispatch import multi_targets

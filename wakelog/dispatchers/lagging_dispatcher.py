@@ -24,10 +24,10 @@ from typing import Final
 import msgspec
 import numpy as np
 
+from wakelog.compiled import layout
 from wakelog.dispatchers.dispatcher import CoreDispatcher, DispatchBatch
 from wakelog.dispatchers.log_cursor import LogCursor
 from wakelog.protocol.properties import KEY_SEPARATOR, split_keys
-from wakelog.storage.columns import layout
 from wakelog.storage.log.dispatch_request import DispatchRequest
 
 KEYS_MAX: Final = 512

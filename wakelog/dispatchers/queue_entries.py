@@ -21,9 +21,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from wakelog.dispatchers.dispatcher import DispatchBatch
-from wakelog.protocol.sys_flag import CONSUMED_TYPES, transaction_type
-from wakelog.storage.columns.layout import (
+from wakelog.compiled.layout import (
     ENTRY_BYTES,
     PHYSICAL_OFFSET,
     QUEUE_OFFSET,
@@ -32,6 +30,8 @@ from wakelog.storage.columns.layout import (
     SIZE,
     TAGS_CODE,
 )
+from wakelog.dispatchers.dispatcher import DispatchBatch
+from wakelog.protocol.sys_flag import CONSUMED_TYPES, transaction_type
 from wakelog.storage.columns.scan_columns import Columns, QueueGroup
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import Buffer

@@ -31,13 +31,13 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from wakelog.compiled.columns import ScanFunctions
+from wakelog.compiled.layout import STORE_TIMESTAMP
 from wakelog.dispatchers.arrivals import Arrival, TopicPuts, batch_arrivals, count_puts
 from wakelog.dispatchers.dispatcher import CoreDispatcher, DispatchBatch
 from wakelog.dispatchers.lagging_dispatcher import LaggingDispatcher
 from wakelog.dispatchers.log_cursor import CursorStatistics, LogCursor, LogReader
 from wakelog.dispatchers.read_ahead import Ahead, Worker
 from wakelog.dispatchers.sync_files import sync_directories, sync_files
-from wakelog.storage.columns.layout import STORE_TIMESTAMP
 from wakelog.storage.config import BrokerRole, StoreConfig
 from wakelog.storage.durability.deleted_topics import QueueRemoval
 from wakelog.storage.durability.dispatched import IndexEnd

@@ -20,6 +20,13 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from wakelog.broker.consumer_offsets import ConsumerOffsets
+from wakelog.compiled.layout import (
+    ENTRY_BYTES,
+    GROUP,
+    PHYSICAL_OFFSET,
+    QUEUE_OFFSET,
+    STORE_TIMESTAMP,
+)
 from wakelog.protocol.fastjson import FILE_ENTRIES_MAX, loads
 from wakelog.protocol.record import CHECKED_HEADS
 from wakelog.spark.errors import StoreUnreadable
@@ -27,13 +34,6 @@ from wakelog.spark.log_end import find_log_end
 from wakelog.spark.plan import ReadRange
 from wakelog.spark.records.column_walk import RecordWalk, Sound, adds_up
 from wakelog.spark.stores import Segment, StoreLog, is_being_written, open_segment
-from wakelog.storage.columns.layout import (
-    ENTRY_BYTES,
-    GROUP,
-    PHYSICAL_OFFSET,
-    QUEUE_OFFSET,
-    STORE_TIMESTAMP,
-)
 from wakelog.storage.durability.config_files import ConfigFiles
 from wakelog.storage.durability.watermark import read_mark
 from wakelog.storage.errors import StoreError

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 
+from wakelog.compiled.layout import PHYSICAL_OFFSET, SIZE
 from wakelog.spark.bounds import Bounds, QueueKey, Selection
 from wakelog.spark.errors import DataLost
 from wakelog.spark.log_end import has_tail, tail_of
@@ -37,7 +38,6 @@ from wakelog.spark.store_view import StoreView
 from wakelog.spark.stores import StoreLog
 from wakelog.spark.tasks import read_messages
 from wakelog.spark.trigger import Offset, TriggeredStream
-from wakelog.storage.columns.layout import PHYSICAL_OFFSET, SIZE
 from wakelog.storage.file_system import FileSystem
 
 if TYPE_CHECKING:

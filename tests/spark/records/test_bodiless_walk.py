@@ -6,10 +6,10 @@ import pytest
 
 from tests.fakes.records import LogBytes, properties
 from tests.spark.logs import FS, write_segments
+from wakelog.compiled.layout import PHYSICAL_OFFSET, PROPERTIES_BEGIN, PROPERTIES_BYTES
 from wakelog.spark.records.bodiless_walk import BodilessWalk
 from wakelog.spark.records.column_walk import Sound
 from wakelog.spark.stores import OpenSegment, open_store
-from wakelog.storage.columns.layout import PHYSICAL_OFFSET, PROPERTIES_BEGIN, PROPERTIES_BYTES
 
 
 def walked(folder: Path, log: LogBytes, walk: BodilessWalk) -> list[tuple[Sound, list[bytes]]]:

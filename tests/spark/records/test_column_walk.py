@@ -6,6 +6,7 @@ import pytest
 
 from tests.fakes.records import LogBytes
 from tests.spark.logs import FS, write_segments
+from wakelog.compiled.layout import PHYSICAL_OFFSET
 from wakelog.spark.records.bodiless_walk import BodilessWalk
 from wakelog.spark.records.column_walk import (
     FILE_ENDS,
@@ -17,7 +18,6 @@ from wakelog.spark.records.column_walk import (
     next_sound_begin,
 )
 from wakelog.spark.stores import OpenSegment, open_store
-from wakelog.storage.columns.layout import PHYSICAL_OFFSET
 
 SEGMENT_BYTES = 1 << 16
 

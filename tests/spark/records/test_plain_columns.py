@@ -10,8 +10,7 @@ from tests.compiled.hostile_columns import copied, sound_calls
 from tests.fakes.columns import compiled_functions
 from tests.fakes.records import record
 from wakelog.compiled.columns import RowFunctions
-from wakelog.spark.records import plain_columns
-from wakelog.storage.columns.layout import (
+from wakelog.compiled.layout import (
     GROUP,
     NO_GROUP,
     NUMBER_FIELDS,
@@ -20,6 +19,7 @@ from wakelog.storage.columns.layout import (
     SIZE,
     SYS_FLAG,
 )
+from wakelog.spark.records import plain_columns
 
 TABLES = {"walk_records": 5, "keep_records": 8, "find_pairs": 5}
 """The argument with the hash table, which plain Python has no use for."""

@@ -6,12 +6,12 @@ import numpy as np
 
 from tests.fakes.records import LogBytes
 from tests.spark.logs import FS, write_segments
+from wakelog.compiled.layout import GROUP, NUMBER_FIELDS, PHYSICAL_OFFSET, QUEUE_OFFSET
 from wakelog.protocol.java import LONG_MAX
 from wakelog.spark.bounds import Bounds, Selection, Topics
 from wakelog.spark.records.column_walk import RecordWalk, Sound
 from wakelog.spark.records.wanted import Wanted, wanted_records
 from wakelog.spark.stores import OpenSegment, open_store
-from wakelog.storage.columns.layout import GROUP, NUMBER_FIELDS, PHYSICAL_OFFSET, QUEUE_OFFSET
 
 
 class Asked(Topics):

@@ -9,6 +9,7 @@ import pytest
 from tests.client.clusters import FakeCluster, messages
 from tests.fakes.records import properties
 from wakelog.client.route import QueueAt
+from wakelog.compiled.layout import QUEUE_OFFSET
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.spark.errors import DataLost
@@ -17,7 +18,6 @@ from wakelog.spark.records.column_walk import RowOptions
 from wakelog.spark.remote.pulled_walk import PulledWalk
 from wakelog.spark.remote.puller import Puller
 from wakelog.spark.remote.query import PulledRange
-from wakelog.storage.columns.layout import QUEUE_OFFSET
 
 KEY = ("a", "T", 0)
 AT = QueueAt(*KEY, "a:10911")

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from tests.fakes.columns import scanned
 from tests.fakes.records import STORE_MS, LogBytes, properties, record
+from wakelog.compiled import layout
 from wakelog.compiled.columns import ScanFunctions
+from wakelog.compiled.layout import KEY_HASH, KEY_RECORD
 from wakelog.protocol.names import SCHEDULE_TOPIC
 from wakelog.protocol.properties import split_keys
 from wakelog.protocol.sys_flag import transaction_type
-from wakelog.storage.columns import layout
-from wakelog.storage.columns.layout import KEY_HASH, KEY_RECORD
 from wakelog.storage.columns.scan_columns import Columns
 from wakelog.storage.index.index_file import index_key_hash
 from wakelog.storage.log.dispatch_request import DispatchRequest

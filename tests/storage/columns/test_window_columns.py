@@ -15,8 +15,8 @@ from tests.storage.columns.test_scan_columns import (
     records,
 )
 from wakelog.compiled.columns import ScanFunctions
+from wakelog.compiled.layout import KEY_HASH, KEY_RECORD, PHYSICAL_OFFSET
 from wakelog.protocol.record import TOPIC_BYTES_MAX
-from wakelog.storage.columns.layout import KEY_HASH, KEY_RECORD, PHYSICAL_OFFSET
 from wakelog.storage.columns.scan_columns import SCAN_BUFFER_BYTES, Columns, ColumnScan
 from wakelog.storage.columns.window_columns import WindowColumns
 from wakelog.storage.log.record_check import CheckKind

@@ -4,7 +4,6 @@
     bodiless_walk.py   the same without bodies, for queries that need none
     wanted.py          which of the records a query selects
     functions.py       the loops of these: compiled, or those of plain_columns.py
-    fields.py          what they fill beside a walk's numbers
     rows.py            the columns -> record batches with a given schema
     arrow_types.py     the schema of such batches without Spark
 

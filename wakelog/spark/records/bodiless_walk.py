@@ -16,6 +16,7 @@ Invariants:
 from collections.abc import Iterator
 from typing import Final
 
+from wakelog.compiled.layout import PHYSICAL_OFFSET
 from wakelog.protocol.record import HEAD_BYTES_MAX, TAIL_BYTES_MAX
 from wakelog.spark.records.column_walk import (
     BATCH_ROWS,
@@ -26,7 +27,6 @@ from wakelog.spark.records.column_walk import (
     Sound,
 )
 from wakelog.spark.records.functions import FUNCTIONS
-from wakelog.storage.columns.layout import PHYSICAL_OFFSET
 
 WINDOW_BYTES: Final = 1 << 20
 """The size of a usual second-level cache."""

@@ -5,7 +5,7 @@ see. A sound record is a row. A record whose lengths do not add up is passed ove
 follows it. For anything else the next sound record is searched. A blank ends the segment. What is
 passed over is returned as `Damage`.
 
-The columns are the arrays of `storage/columns/layout.py`. Each step fills them and the buffer
+The columns are the arrays of `compiled/layout.py`. Each step fills them and the buffer
 again.
 
 Invariants:
@@ -22,9 +22,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
-from wakelog.protocol.record import HEAD_BYTES_MAX
-from wakelog.spark.records.functions import FUNCTIONS
-from wakelog.storage.columns.layout import (
+from wakelog.compiled.layout import (
     NUMBER_FIELDS,
     PHYSICAL_OFFSET,
     QUEUE_ID,
@@ -32,6 +30,8 @@ from wakelog.storage.columns.layout import (
     TOPIC_BEGIN,
     TOPIC_BYTES,
 )
+from wakelog.protocol.record import HEAD_BYTES_MAX
+from wakelog.spark.records.functions import FUNCTIONS
 from wakelog.storage.log.record_check import CheckKind, RecordCheck, check_record
 from wakelog.storage.log.record_walk import check_at, next_sound
 
@@ -83,7 +83,7 @@ class Scanned:
     """Sound records in compiled columns, and the bytes that they lie in.
 
     has_bodies: False if the topic follows the head at once.
-    numbers: int64[records, NUMBER_FIELDS]; `count` rows are valid; see `columns/layout.py`.
+    numbers: int64[records, NUMBER_FIELDS]; `count` rows are valid; see `compiled/layout.py`.
     group_firsts: int32, the first record of each queue; the last element counts the queues.
     """
 

@@ -11,15 +11,15 @@ from typing import Any, Final
 
 import numpy as np
 
+from wakelog.compiled import layout
 from wakelog.compiled.columns import Array, Buffer
+from wakelog.compiled.fields import KEYS_BEGIN, RECORD, STORE_HOST, UNIQ_BEGIN, UNIQ_END
 from wakelog.protocol import record
 from wakelog.protocol.sys_flag import (
     MESSAGE_BORN_HOST_V6,
     MESSAGE_STORE_HOST_V6,
     TRANSACTION_PREPARED,
 )
-from wakelog.spark.records.fields import KEYS_BEGIN, RECORD, STORE_HOST, UNIQ_BEGIN, UNIQ_END
-from wakelog.storage.columns import layout
 from wakelog.storage.log import record_walk
 
 _LONG: Final = struct.Struct(">q")

@@ -25,6 +25,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wakelog.compiled import fields as places
+from wakelog.compiled import layout
 from wakelog.protocol.compression import inflate
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.java import LONG_MAX
@@ -36,11 +38,9 @@ from wakelog.protocol.sys_flag import (
     MESSAGE_STORE_HOST_V6,
 )
 from wakelog.spark.bounds import Selection
-from wakelog.spark.records import fields as places
 from wakelog.spark.records.column_walk import Array, Damage, RowOptions, Scanned
 from wakelog.spark.records.functions import FUNCTIONS
 from wakelog.spark.records.wanted import Wanted
-from wakelog.storage.columns import layout
 
 LOG_APPEND_TIME: Final = pa.scalar(1, pa.int32())
 """Kafka's timestampType for the broker's time."""

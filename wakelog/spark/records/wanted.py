@@ -5,10 +5,10 @@ Invariants: no Python for a single record; each queue is decoded once in a task.
 
 import numpy as np
 
+from wakelog.compiled.layout import GROUP, NO_GROUP, PHYSICAL_OFFSET, QUEUE_OFFSET
 from wakelog.protocol.java import LONG_MAX
 from wakelog.spark.bounds import Bounds, Selection
 from wakelog.spark.records.column_walk import Array, Scanned
-from wakelog.storage.columns.layout import GROUP, NO_GROUP, PHYSICAL_OFFSET, QUEUE_OFFSET
 
 _EVERYTHING = Bounds()
 _NOTHING = Bounds(1, 0, 1, 0)

@@ -7,9 +7,9 @@ Invariants: all scanned records are sound; a scan that stops early has met a dam
 
 import numpy as np
 
+from wakelog.compiled.layout import GROUP, NO_GROUP, NUMBER_FIELDS
 from wakelog.spark.records.column_walk import Scanned
 from wakelog.spark.records.functions import FUNCTIONS
-from wakelog.storage.columns.layout import GROUP, NO_GROUP, NUMBER_FIELDS
 
 
 class PulledWalk(Scanned):

@@ -25,12 +25,12 @@ from collections.abc import Callable
 from typing import Final
 
 from wakelog.client.broker_calls import BrokerCalls, Pulled
+from wakelog.compiled.layout import QUEUE_OFFSET
 from wakelog.protocol.codes import ResponseCode
 from wakelog.spark.errors import DataLost
 from wakelog.spark.options import ReadOptions
 from wakelog.spark.remote.pulled_walk import PulledWalk
 from wakelog.spark.remote.query import PulledRange
-from wakelog.storage.columns.layout import QUEUE_OFFSET
 
 REMOVING: Final = "MESSAGE_WAS_REMOVING"
 

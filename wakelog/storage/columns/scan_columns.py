@@ -3,7 +3,7 @@
 Each scan fills the same arrays again, and the same buffer for the log's bytes. Nothing of them may
 be kept after the next scan begins.
 
-    numbers   int64[records, NUMBER_FIELDS] one row for each record, see `layout.py`
+    numbers   int64[records, NUMBER_FIELDS] one row for each record, see `compiled/layout.py`
     keys      int32[2, keys]                hash and record number of each index key
     order     int32[records]                record numbers sorted by queue
     entries   uint8[20 * records]           consume queue entries in that order
@@ -21,9 +21,9 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from wakelog.compiled import layout
 from wakelog.compiled.columns import ScanFunctions
 from wakelog.protocol.properties import KEYS, UNIQ_KEY, decode_properties
-from wakelog.storage.columns import layout
 from wakelog.storage.log.dispatch_request import DispatchRequest
 from wakelog.storage.log.record_check import CheckKind, RecordCheck, check_record
 from wakelog.storage.log.scan import entry_tags_code

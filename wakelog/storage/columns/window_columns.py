@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from wakelog.compiled.columns import ScanFunctions
-from wakelog.storage.columns.layout import ENTRY_BYTES, TOPIC_BYTES
+from wakelog.compiled.layout import ENTRY_BYTES, TOPIC_BYTES
 from wakelog.storage.columns.scan_columns import (
     SCAN_BUFFER_BYTES,
     Array,

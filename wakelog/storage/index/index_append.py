@@ -18,8 +18,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from wakelog.compiled import layout
 from wakelog.protocol.java import INT_MAX, LONG_MIN
-from wakelog.storage.columns import layout
 from wakelog.storage.columns.scan_columns import Columns
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.index.index_file import (

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from wakelog.storage.columns.layout import ENTRY_BYTES
+from wakelog.compiled.layout import ENTRY_BYTES
 
 ENTRY_DTYPE: Final = np.dtype(
     [("hash", ">i4"), ("physical_offset", ">i8"), ("seconds", ">i4"), ("previous", ">i4")]

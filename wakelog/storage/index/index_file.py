@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
+from wakelog.compiled.layout import ENTRY_BYTES
 from wakelog.protocol.java import INT_MAX, INT_MIN, string_hash
-from wakelog.storage.columns.layout import ENTRY_BYTES
 from wakelog.storage.file_system import FileSystem
 
 if TYPE_CHECKING:

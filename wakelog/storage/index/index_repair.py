@@ -27,7 +27,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from wakelog.storage.columns.layout import ENTRY_BYTES
+from wakelog.compiled.layout import ENTRY_BYTES
 from wakelog.storage.file_system import FileSystem, opened
 from wakelog.storage.index.index_block import ENTRY_DTYPE
 from wakelog.storage.index.index_file import (

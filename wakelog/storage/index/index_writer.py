@@ -20,9 +20,9 @@ from typing import Final
 
 import numpy as np
 
+from wakelog.compiled.layout import PHYSICAL_OFFSET
 from wakelog.protocol.properties import split_keys
 from wakelog.protocol.sys_flag import TRANSACTION_ROLLBACK, transaction_type
-from wakelog.storage.columns.layout import PHYSICAL_OFFSET
 from wakelog.storage.columns.scan_columns import Columns
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.dispatched import IndexEnd

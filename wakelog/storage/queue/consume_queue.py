@@ -15,7 +15,7 @@ Source: org.apache.rocketmq.store.ConsumeQueue, MappedFileQueue#getMappedFileByT
 from collections.abc import Callable
 from typing import Final
 
-from wakelog.storage.columns.layout import ENTRY_BYTES
+from wakelog.compiled.layout import ENTRY_BYTES
 from wakelog.storage.errors import StoreFailed
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.mapped_file import MappedFile, OpenFiles

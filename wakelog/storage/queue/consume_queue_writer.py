@@ -36,7 +36,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from wakelog.storage.columns.layout import ENTRY_BYTES
+from wakelog.compiled.layout import ENTRY_BYTES
 from wakelog.storage.errors import store_errors
 from wakelog.storage.file_system import Buffer, FileSystem
 from wakelog.storage.log.mapped_file import OpenFiles

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from wakelog.storage.columns.layout import ENTRY_BYTES
+from wakelog.compiled.layout import ENTRY_BYTES
 from wakelog.storage.log.mapped_file import MappedFile
 from wakelog.storage.queue.entries import PADDING_SIZE
 

@@ -26,7 +26,7 @@ import struct
 from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
-from wakelog.storage.columns.layout import ENTRY_BYTES
+from wakelog.compiled.layout import ENTRY_BYTES
 
 ENTRY: Final = struct.Struct(">qiq")
 PADDING_SIZE: Final = 0x7FFFFFFF

@@ -15,7 +15,7 @@ Source: none upstream. 4.9.3 maps each file of each queue, and reads the last th
 from posixpath import join
 from typing import Final, NamedTuple
 
-from wakelog.storage.columns.layout import ENTRY_BYTES
+from wakelog.compiled.layout import ENTRY_BYTES
 from wakelog.storage.file_system import FileSystem, opened
 from wakelog.storage.paths import parse_offset_name
 from wakelog.storage.queue.entries import ENTRY, PAGE_BYTES, QueueEntry
