@@ -113,8 +113,8 @@ async def fails(*_: object) -> Any:
 @pytest.mark.parametrize(
     ("name", "planted"),
     [
-        ("wakelog.client.consumer.readable", fails),
-        ("wakelog.client.consumer.to_table", lambda _: 1 / 0),
+        ("wakelog.client.arrow_tables.readable", fails),
+        ("wakelog.client.arrow_tables.to_table", lambda _: 1 / 0),
         ("wakelog.client.consumer_trace.ConsumerTracer.given", lambda *_: 1 / 0),
     ],
 )

@@ -1,5 +1,6 @@
 """Messages as an Arrow table, with the names and types of the Spark source's columns.
 
+`arrow_columns.py` makes the same of pulled bytes, as long as the compiled library understands them.
 pyarrow is imported when the first table is made: it is a package of its own.
 
 Source: the schema of rocketmq-externals/rocketmq-spark.
@@ -7,7 +8,7 @@ Source: the schema of rocketmq-externals/rocketmq-spark.
 
 import logging
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any, Final
 
@@ -102,30 +103,47 @@ def _body_error(message: ConsumerMessage) -> ClientError | None:
     return None
 
 
-def to_table(messages: Sequence[ConsumerMessage]) -> "pyarrow.Table":
-    """Return a table with a row for each message. Raises: ClientError, also without pyarrow."""
+def load_pyarrow() -> Any:
+    """Return the package pyarrow. Raises: ClientError without it."""
     try:
         import pyarrow
     except ModuleNotFoundError:
         raise ClientError(
             "Arrow tables need the package pyarrow", "Run pip install pyarrow"
         ) from None
+    return pyarrow
+
+
+@cache
+def schema() -> "pyarrow.Schema":
+    """Return names and types of the columns. Raises: ClientError without pyarrow."""
+    pyarrow = load_pyarrow()
     types = {
         "map": pyarrow.map_(pyarrow.string(), pyarrow.string()),
         "time": pyarrow.timestamp("ms", tz="UTC"),
     }
-    schema = pyarrow.schema(
+    return pyarrow.schema(
         [
             (name, types.get(kind) or pyarrow.type_for_alias(kind))
             for name, (kind, _) in COLUMNS.items()
         ]
     )
+
+
+def to_table(messages: Sequence[ConsumerMessage]) -> "pyarrow.Table":
+    """Return a table with a row for each message. Raises: ClientError, also without pyarrow."""
+    pyarrow = load_pyarrow()
     rows = _Rows(messages)
     arrays = [
         _maps(rows.properties) if kind == "map" else pyarrow.array(values(rows), field.type)
-        for (kind, values), field in zip(COLUMNS.values(), schema, strict=True)
+        for (kind, values), field in zip(COLUMNS.values(), schema(), strict=True)
     ]
-    return pyarrow.Table.from_arrays(arrays, schema=schema)
+    return pyarrow.Table.from_arrays(arrays, schema=schema())
+
+
+def table_of(batches: "Sequence[pyarrow.RecordBatch]") -> "pyarrow.Table":
+    """Return batches as one table, which has the columns without any batch, too."""
+    return load_pyarrow().Table.from_batches(batches, schema=schema())
 
 
 def _maps(maps: Sequence[dict[str, str]]) -> "pyarrow.MapArray":

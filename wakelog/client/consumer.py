@@ -17,28 +17,32 @@ ConsumeMessageConcurrentlyService, ConsumeMessageOrderlyService} (4.9.3).
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import partial
-from itertools import chain
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Unpack
+from typing import TYPE_CHECKING, Final, TypeVar, Unpack
 
 from wakelog.client.admin import Admin
 from wakelog.client.allocation import STRATEGIES, Strategy, find_strategy
-from wakelog.client.arrow import readable, to_table
+from wakelog.client.arrow import table_of
+from wakelog.client.arrow_tables import ArrowTables
 from wakelog.client.clocks import steady_ms, wall_ms
 from wakelog.client.consumer_arguments import (
     Topics,
+    check_absent,
+    check_message,
     check_modes,
     check_used,
     plain_instance,
     plain_place,
     plain_queue,
+    plain_queues,
     plain_retries,
     plain_start,
     plain_start_timeout,
     read_topics,
+    unknown_topic,
 )
 from wakelog.client.consumer_message import ConsumerMessage
 from wakelog.client.consumer_questions import ConsumerQuestions
@@ -66,6 +70,7 @@ from wakelog.client.requests import make_reply
 from wakelog.client.sender import Sender
 from wakelog.client.trace import CONSUME, Tracer
 from wakelog.client.unique_ids import UniqueIds
+from wakelog.compiled.library import CHOICE
 from wakelog.protocol.bodies import (
     FROM_FIRST_OFFSET,
     FROM_LAST_OFFSET,
@@ -98,20 +103,12 @@ DEAD_LETTER: Final = -1
 RETRY_LEVEL: Final = 3
 """The level of the first retry, and of a message that was not acknowledged in time."""
 
+Taken = TypeVar("Taken")
+
 if TYPE_CHECKING:
     import pyarrow
 
 logger = logging.getLogger("wakelog.client")
-
-
-def _unknown_topic(topic: str) -> ClientError:
-    return ClientError(f"no name server knows topic {topic}", "Check its name")
-
-
-def _check_message(given: object) -> None:
-    if not isinstance(given, ConsumerMessage):
-        accepted = "what `fetch` or the iteration returned, several as `*messages`"
-        raise not_accepted("a message", [] if isinstance(given, list) else given, accepted)
 
 
 class Consumer(OpenedByUser):
@@ -177,7 +174,8 @@ class Consumer(OpenedByUser):
             self._instance.connections, self._options, routes=self._instance.routes
         )
         self._ids = UniqueIds(self._instance.address)
-        self._tracer = self._make_tracer() if trace else None
+        tracer = Tracer(self._sender, self._options, self._ids, kind=CONSUME)
+        self._tracer = ConsumerTracer(tracer, self._options, self._ids) if trace else None
         self._delays = Delays(Admin(self._instance.connections, self._options))
         self._calls = GroupCalls(self._instance, self._options.group)
         self._inbox = Inbox()
@@ -214,9 +212,11 @@ class Consumer(OpenedByUser):
         client = f"{self._instance.address}@{instance_name}"
         return FileOffsets(folder, client, self._options.group)
 
-    def _make_tracer(self) -> ConsumerTracer:
-        tracer = Tracer(self._sender, self._options, self._ids, kind=CONSUME)
-        return ConsumerTracer(tracer, self._options, self._ids)
+    @cached_property
+    def _tables(self) -> ArrowTables:
+        functions = None if self._is_ordered or self._tracer is not None else CHOICE.library
+        own = self._now_ms, self._given, self._settle_all, self._go_on
+        return ArrowTables(self._inbox, self, functions, *own)
 
     # Begin and end
 
@@ -292,12 +292,23 @@ class Consumer(OpenedByUser):
         max = whole_number("max", max, 1)
         self._check_reading()
         deadline = asyncio.get_running_loop().time() + seconds("wait", wait)
+        self._inbox.take_messages(self)
+        messages = (
+            await self._wait_next(lambda: self._inbox.take(self._now_ms(), max), deadline) or []
+        )
+        with self._inbox.handing_over(messages):
+            self._given(messages)
+        return messages
+
+    def _given(self, messages: Sequence[ConsumerMessage]) -> None:
+        if self._tracer is not None:
+            self._tracer.given(messages)
+
+    async def _wait_next(self, take: Callable[[], Taken], deadline: float) -> Taken | None:
+        """Return what `take` has, as soon as it has something; else None. Raises: ClientError."""
         while self.is_open:
-            if messages := self._inbox.take(self._now_ms(), max):
-                if self._tracer is not None:
-                    with self._inbox.handing_over(messages):
-                        self._tracer.given(messages)
-                return messages
+            if found := take():
+                return found
             if failure := self._member.failure:
                 self._member.failure = None
                 raise failure
@@ -306,7 +317,7 @@ class Consumer(OpenedByUser):
                     await self._inbox.arrived.wait()
             except TimeoutError:
                 break
-        return []
+        return None
 
     def untake(self, messages: Sequence[ConsumerMessage]) -> None:
         """Give messages of a `fetch` again, in their order: nobody has got them.
@@ -316,7 +327,7 @@ class Consumer(OpenedByUser):
         if not isinstance(messages, Sequence) or isinstance(messages, str | bytes):
             raise not_accepted("messages", messages, "what `fetch` returned")
         for message in messages:
-            _check_message(message)
+            check_message(message)
         self._inbox.untake(messages)
 
     def _check_reading(self) -> None:
@@ -337,7 +348,7 @@ class Consumer(OpenedByUser):
         """Consider messages consumed. Raises: ClientError if the consumer is not open."""
         self._check_open()
         for message in messages:
-            _check_message(message)
+            check_message(message)
         self._settle_all(message for message in messages if message.settler is self)
         for message in messages:
             if message.settler is not self:
@@ -375,40 +386,35 @@ class Consumer(OpenedByUser):
     ) -> "pyarrow.Table":
         """Return up to `max` messages as a table, after `wait` at the latest; maybe none.
 
-        It does not wait for more than a queue may have unacknowledged (`process_queue`). The
-        columns have the names of the Spark source. `ack_arrow` acknowledges a table. A message with
-        a body that cannot be read is given back as by `nack`, and named in the log.
+        It does not wait for more than a queue may have unacknowledged (`pulled_rows`). A message
+        with a body that cannot be read is given back as by `nack`, and named in the log.
         Raises: ClientError, also without the package pyarrow, or if no body can be read.
         """
         max = whole_number("max", max, 1)
         self._check_reading()
-        messages: list[ConsumerMessage] = []
-        deadline = asyncio.get_running_loop().time() + seconds("wait", wait)
-        with self._inbox.handing_over(messages):
-            while len(messages) < max and self.is_open:
-                left = deadline - asyncio.get_running_loop().time()
-                if messages and self._inbox.is_full:
-                    left = 0.0  # what is ready comes; more does only after `ack_arrow`
-                found = await self.fetch(max - len(messages), left)
-                messages += found
-                if not found:
-                    break
-            return to_table(await readable(messages))
+        return table_of(await self._tables.fetch(max, seconds("wait", wait), self._wait_next))
 
-    async def ack_arrow(self, table: "pyarrow.Table") -> None:
-        """Consider the messages of a table consumed. Raises: ClientError if it is not open."""
+    def arrow(
+        self, max: int = ARROW_MAX, wait: float | timedelta = 0.02, *, ack: bool = True
+    ) -> "AsyncGenerator[pyarrow.RecordBatch, None]":
+        """Yield messages as record batches until the consumer is closed.
+
+        max: rows of a batch. wait: how long a batch may wait for more after its first message.
+        ack: acknowledge a batch when the next one is asked for. Raises: as `fetch_arrow` does.
+        """
+        max = whole_number("max", max, 1)
+        self._check_reading()
+        return self._tables.stream(max, seconds("wait", wait), self._wait_next, acks=ack)
+
+    async def ack_arrow(self, table: "pyarrow.Table | pyarrow.RecordBatch") -> None:
+        """Consider the messages of a table or a batch consumed. Raises: ClientError if not open."""
         self._check_open()
-        try:
-            ids = set(table["offsetMsgId"].to_pylist())
-        except (TypeError, LookupError, AttributeError):
-            raise not_accepted("a table", type(table), "what `fetch_arrow` returned") from None
-        in_hand = chain.from_iterable(queue.in_hand() for queue in self._inbox.queues.values())
-        self._settle_all([message for message in in_hand if message.offset_message_id in ids])
+        self._tables.ack(table)
 
     async def nack(self, message: ConsumerMessage, delay: timedelta | None = None) -> None:
         """Have a message consumed again: see `ConsumerMessage.nack`."""
         self._check_open()
-        _check_message(message)
+        check_message(message)
         queue = self._inbox.holder(message)
         if queue is None:
             return
@@ -428,7 +434,7 @@ class Consumer(OpenedByUser):
     async def reject(self, message: ConsumerMessage) -> None:
         """Make a message a dead letter: see `ConsumerMessage.reject`."""
         self._check_open()
-        _check_message(message)
+        check_message(message)
         queue = self._inbox.holder(message)
         if queue is not None:
             await self._give_up(queue, message)
@@ -476,7 +482,7 @@ class Consumer(OpenedByUser):
     ) -> None:
         """Answer the producer that waits in `request`. Raises: ClientError."""
         self._check_open()
-        _check_message(message)
+        check_message(message)
         reply = make_reply(message, body, self._ids.make(), properties)
         await self._sender.send(SendRequest((reply,)))
 
@@ -484,6 +490,8 @@ class Consumer(OpenedByUser):
         """Send back what was taken `consume_timeout` ago and not acknowledged since."""
         before_ms = self._now_ms() - self._consume_timeout_ms
         for queue in list(self._inbox.queues.values()):
+            for rows, taken_ms in queue.rows.take_overdue(before_ms):
+                queue.adopt(rows.messages(self), taken_ms)
             for message in queue.overdue(before_ms):
                 await self._send_back(queue, message, RETRY_LEVEL, Outcome.TIME_OUT)
 
@@ -502,7 +510,7 @@ class Consumer(OpenedByUser):
         topic = plain_topic(topic)
         found = await self._calls.queues(with_namespace(self.namespace, topic))
         if found is None:
-            raise _unknown_topic(topic)
+            raise unknown_topic(topic)
         return found
 
     async def assign(self, queues: Iterable[MessageQueue]) -> None:
@@ -514,19 +522,14 @@ class Consumer(OpenedByUser):
         if self._subscriptions:
             cause = "the group shares out the queues of a consumer that has topics"
             raise InvalidArgument(cause, "Make one without topics= to assign queues")
-        if not isinstance(queues, Iterable) or isinstance(queues, str | bytes):
-            raise not_accepted("queues", queues, "some of `await consumer.queues(topic)`")
-        wanted = set(map(plain_queue, queues))
+        wanted = plain_queues(queues)
         held = set(self._inbox.queues)
         for topic in {queue.topic for queue in wanted - held}:
             there = await self._calls.queues(topic)
             if there is None:
-                raise _unknown_topic(topic)
-            for queue in sorted(wanted - held - set(there)):
-                if queue.topic == topic:
-                    cause = f"topic {topic} has no queue {queue.queue_id} at broker "
-                    cause += f"{queue.broker_name} that can be read"
-                    raise InvalidArgument(cause, "Assign some of `await consumer.queues(topic)`")
+                raise unknown_topic(topic)
+            absent = wanted - held - set(there)
+            check_absent(queue for queue in absent if queue.topic == topic)
         self._has_queues = bool(wanted)
         await self._member.release(held - wanted)
         add = self._member.add

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Final, NamedTuple, SupportsIndex, TypeAlias
 
-from wakelog.client.errors import InvalidArgument
+from wakelog.client.consumer_message import ConsumerMessage
+from wakelog.client.errors import ClientError, InvalidArgument
 from wakelog.client.options import with_namespace
 from wakelog.client.plain import (
     check_flags,
@@ -135,3 +136,30 @@ def plain_instance(given: object) -> str:
     if not name or "/" in name or "\0" in name:
         raise not_accepted("instance_name", name, "a text that can be the name of a folder")
     return name
+
+
+def unknown_topic(topic: str) -> ClientError:
+    """Return the error about a topic without a route."""
+    return ClientError(f"no name server knows topic {topic}", "Check its name")
+
+
+def check_message(given: object) -> None:
+    """Raise InvalidArgument for what is no message of a consumer."""
+    if not isinstance(given, ConsumerMessage):
+        accepted = "what `fetch` or the iteration returned, several as `*messages`"
+        raise not_accepted("a message", [] if isinstance(given, list) else given, accepted)
+
+
+def plain_queues(given: object) -> set[MessageQueue]:
+    """Return several queues. Raises: InvalidArgument."""
+    if not isinstance(given, Iterable) or isinstance(given, str | bytes):
+        raise not_accepted("queues", given, "some of `await consumer.queues(topic)`")
+    return set(map(plain_queue, given))
+
+
+def check_absent(absent: Iterable[MessageQueue]) -> None:
+    """Raise InvalidArgument for queues that cannot be read, if there are any."""
+    for queue in sorted(absent):
+        cause = f"topic {queue.topic} has no queue {queue.queue_id} at broker "
+        cause += f"{queue.broker_name} that can be read"
+        raise InvalidArgument(cause, "Assign some of `await consumer.queues(topic)`")

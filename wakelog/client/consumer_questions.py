@@ -112,7 +112,7 @@ class ConsumerQuestions:
             "cachedMsgMinOffset": found.committable if cached else 0,
             "cachedMsgMaxOffset": found.last_offset if cached else 0,
             "cachedMsgCount": cached,
-            "cachedMsgSizeInMiB": found.size_bytes // _MEBIBYTE,
+            "cachedMsgSizeInMiB": (found.size_bytes + found.rows.size_bytes) // _MEBIBYTE,
             "transactionMsgMinOffset": 0,
             "transactionMsgMaxOffset": 0,
             "transactionMsgCount": found.in_hand_count,

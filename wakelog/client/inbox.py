@@ -14,8 +14,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from wakelog.client.consumer_message import ConsumerMessage
+from wakelog.client.consumer_message import ConsumerMessage, Settler
 from wakelog.client.process_queue import ProcessQueue
+from wakelog.client.pulled_rows import PulledRows
+from wakelog.compiled.columns import RowFunctions
 from wakelog.protocol.body_codec import MessageQueue
 
 LOCK_MS: Final = 30_000
@@ -33,6 +35,7 @@ class Inbox:
         paused: those of them that the user has paused.
         leaving: those of them that the consumer is giving up.
         arrived: set when there may be something to take.
+        row_functions: what reads pulls as rows, for Arrow; None while messages are made of all.
     """
 
     def __init__(self) -> None:
@@ -41,6 +44,7 @@ class Inbox:
         self.paused: set[MessageQueue] = set()
         self.leaving: set[MessageQueue] = set()
         self.arrived = asyncio.Event()
+        self.row_functions: RowFunctions | None = None
         self._locked_until_ms: dict[MessageQueue, int] = {}
         self._awake: dict[MessageQueue, None] = {}
         self._direct: list[ConsumerMessage] = []
@@ -94,6 +98,42 @@ class Inbox:
         if not self._awake and not self._direct:
             self.arrived.clear()
         return taken
+
+    def take_rows(self, now_ms: int, rows_max: int) -> list[PulledRows]:
+        """Return the next rows, at most so many, and have them in hand."""
+        taken: list[PulledRows] = []
+        for queue in self._rows_in:
+            if queue not in self.paused and queue not in self.leaving:
+                taken += self.queues[queue].take_rows(now_ms, rows_max - sum(map(len, taken)))
+        return taken
+
+    @property
+    def _rows_in(self) -> list[MessageQueue]:
+        return [queue for queue, found in self.queues.items() if found.rows.count]
+
+    def untake_rows(self, taken: Sequence[PulledRows]) -> None:
+        """Give rows again, in their order, that the user never got."""
+        for rows in reversed(taken):
+            if (holder := self.holder_of_rows(rows)) is not None:
+                holder.untake_rows(rows)
+
+    def holder_of_rows(self, rows: PulledRows) -> Queue | None:
+        """Return the queue that has these rows in hand, None if they have gone elsewhere."""
+        process_queue = self.queues.get(rows.queue)
+        if process_queue is not None and process_queue.rows.holds(rows):
+            return process_queue
+        return None
+
+    def take_messages(self, settler: Settler) -> None:
+        """Make messages of the rows that nobody has taken, and of what is pulled from now on."""
+        if self.row_functions is None:
+            return
+        self.row_functions = None
+        for queue in self._rows_in:
+            process_queue = self.queues[queue]
+            for rows in process_queue.rows.take_ready():
+                process_queue.adopt(rows.messages(settler), None)
+            self.wake(queue)
 
     def untake(self, messages: Sequence[ConsumerMessage]) -> None:
         """Give messages again, in their order, that the user never got; not those given back."""

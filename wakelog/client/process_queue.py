@@ -6,6 +6,8 @@
     put_back   in hand -> ready again at a later time
     restart    everything is forgotten: the queue goes on at another offset
 
+For Arrow there are rows beside the messages, in `rows`; `adopt` makes messages of rows in hand.
+
 Invariants:
     - every message below `committable` was acknowledged or filtered out. So a group that goes on
       there loses nothing, and may see again what was acknowledged above it.
@@ -19,8 +21,9 @@ Source: org.apache.rocketmq.client.impl.consumer.ProcessQueue, DefaultMQPushCons
 from collections import deque
 from collections.abc import Iterable
 from heapq import heappop, heappush
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
+from wakelog.client.pulled_rows import PulledRows, RowQueue
 from wakelog.protocol.body_codec import MessageQueue
 
 MESSAGES_MAX: Final = 1_000
@@ -52,6 +55,7 @@ class ProcessQueue(Generic[Item]):
     """See the module. One thread.
 
     Attributes:
+        rows: pulled records of which no messages were made.
         next_offset: where the next pull begins.
         taken_count, acked_count, returned_count: what happened to messages since the start.
         pulled_ms, taken_ms: when the last pull and the last `take` were, 0 before the first.
@@ -65,6 +69,7 @@ class ProcessQueue(Generic[Item]):
         self.taken_count = self.acked_count = self.returned_count = 0
         self.pulled_ms = self.taken_ms = 0
         self.size_bytes = 0
+        self.rows = RowQueue()
         self._messages: dict[int, Item] = {}  # by offset, which only grows
         self._ready: deque[int] = deque()
         self._in_hand: dict[int, int] = {}  # offset to the time of its take
@@ -74,17 +79,18 @@ class ProcessQueue(Generic[Item]):
     @property
     def committable(self) -> int:
         """The offset at which the group may go on."""
-        return next(iter(self._messages), self.next_offset)
+        first, first_row = next(iter(self._messages), self.next_offset), self.rows.first_open
+        return first if first_row is None else min(first, first_row)
 
     @property
     def messages_count(self) -> int:
-        """How many messages were pulled and not acknowledged."""
-        return len(self._messages)
+        """How many messages were pulled and not acknowledged, as objects or rows."""
+        return len(self._messages) + self.rows.count
 
     @property
     def in_hand_count(self) -> int:
-        """How many messages the user has."""
-        return len(self._in_hand)
+        """How many messages the user has, as objects or rows."""
+        return len(self._in_hand) + self.rows.in_hand_count
 
     @property
     def last_offset(self) -> int:
@@ -102,7 +108,7 @@ class ProcessQueue(Generic[Item]):
             span = self._last_offset - self.committable
             if span > SPAN_MAX:
                 return f"offset {self.committable} was not acknowledged, {span} offsets ago"
-        return ""
+        return self.rows.full_reason
 
     @property
     def due_ms(self) -> int | None:
@@ -113,6 +119,7 @@ class ProcessQueue(Generic[Item]):
         """Forget all messages, those in hand too, and go on at another offset."""
         for held in (self._messages, self._ready, self._in_hand, self._later):
             held.clear()
+        self.rows.clear()
         self.size_bytes = 0
         self.next_offset = self._last_offset = offset
 
@@ -127,6 +134,43 @@ class ProcessQueue(Generic[Item]):
             self._last_offset = offset
             self.size_bytes += message.size_bytes
         self.next_offset = next_offset
+
+    def put_rows(self, rows: PulledRows, next_offset: int) -> None:
+        """Add what a pull returned, as rows."""
+        self.rows.put(rows)
+        self._last_offset = rows.last_offset
+        self.next_offset = next_offset
+
+    def take_rows(self, now_ms: int, rows_max: int) -> list[PulledRows]:
+        """Return the next rows, at most so many, and have them in hand."""
+        found = self.rows.take(now_ms, rows_max)
+        if found:
+            self.taken_ms = now_ms
+            self.taken_count += sum(map(len, found))
+        return found
+
+    def untake_rows(self, rows: PulledRows) -> None:
+        """Give rows in hand again at once, as if they had not been taken."""
+        self.rows.untake(rows)
+        self.taken_count -= len(rows)
+
+    def ack_rows(self, rows: PulledRows, where: Any) -> None:
+        """Forget some of rows in hand, which an index of NumPy chooses."""
+        self.acked_count += self.rows.close(rows, where)
+
+    def adopt(self, messages: Iterable[Item], taken_ms: int | None) -> None:
+        """Have messages in the place of rows that were forgotten.
+
+        taken_ms: since when they are in hand; None if they are ready.
+        """
+        for message in messages:
+            self._messages[message.queue_offset] = message
+            self.size_bytes += message.size_bytes
+            if taken_ms is None:
+                self._ready.append(message.queue_offset)
+            else:
+                self._in_hand[message.queue_offset] = taken_ms
+        self._messages = dict(sorted(self._messages.items()))
 
     def take(self, now_ms: int) -> Item | None:
         """Return the next message, None if there is none now."""

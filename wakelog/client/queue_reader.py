@@ -16,10 +16,12 @@ from wakelog.client.consumer_message import Settler, decode_messages
 from wakelog.client.errors import CHECK_LOG, ClientError
 from wakelog.client.group_calls import GroupCalls
 from wakelog.client.inbox import Inbox, Queue
+from wakelog.client.pulled_rows import PulledRows, scan
 from wakelog.network.background import OnFailed, keep
 from wakelog.protocol.bodies import SubscriptionData
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.errors import ProtocolError
+from wakelog.protocol.names import RETRY_PREFIX
 
 AGAIN_SECONDS: Final = 1.0
 """After a pull that failed; 4.9.3 waits 3 s, and 50 ms for room."""
@@ -98,7 +100,8 @@ class QueueReader:
                 await self._on_failure(error)
                 await self._pause(AGAIN_SECONDS)
             except ProtocolError as error:
-                cause = f"what {self.queue.queue} gave cannot be read: {error}"
+                at = self.queue.next_offset
+                cause = f"what {self.queue.queue} gave from offset {at} on cannot be read: {error}"
                 await self._on_failure(ClientError(cause, CHECK_LOG))
                 await self._pause(AGAIN_SECONDS)
             else:
@@ -115,10 +118,21 @@ class QueueReader:
         if pulled.code == ResponseCode.PULL_OFFSET_MOVED:
             self._move(pulled)
             return
+        if pulled.body and (rows := self._rows_of(pulled.body)) is not None:
+            queue.put_rows(rows, pulled.next_offset)
+            self._inbox.arrived.set()
+            return
         messages = decode_messages(pulled.body, queue.queue, self._settler, self._tags)
         queue.put(messages, pulled.next_offset)
         if messages:
             self._inbox.wake(queue.queue)
+
+    def _rows_of(self, body: bytes) -> PulledRows | None:
+        """Return what the user gets as rows, None for what becomes messages."""
+        functions, queue = self._inbox.row_functions, self.queue.queue
+        if functions is None or queue.topic.startswith(RETRY_PREFIX):
+            return None
+        return scan(functions, body, queue, self._tags)
 
     def _move(self, pulled: Pulled) -> None:
         """Go on where the broker says: messages expired, or the queue was made anew."""

@@ -13,11 +13,21 @@ import asyncio
 import functools
 import os
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeAlias, TypeVar, Unpack
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    ParamSpec,
+    Self,
+    TypeAlias,
+    TypeVar,
+    Unpack,
+)
 
 from wakelog.client import consumer as aio_consumer
 from wakelog.client import producer as aio
@@ -33,6 +43,9 @@ from wakelog.client.send_buffer import BYTES_MAX, MESSAGES_MAX
 from wakelog.client.transactions import TransactionState
 from wakelog.network.background import start_thread
 from wakelog.protocol.body_codec import MessageQueue
+
+if TYPE_CHECKING:
+    import pyarrow
 
 _LOOP = "the loop of the clients"
 
@@ -322,6 +335,17 @@ class Consumer(Blocking[aio_consumer.Consumer]):
         while self.twin.is_open:
             yield from map(ConsumerMessage, self._take(lambda: _fetch_next(self.twin)))
 
+    def arrow(
+        self, max: int = aio_consumer.ARROW_MAX, wait: float | timedelta = 0.02, *, ack: bool = True
+    ) -> "Iterator[pyarrow.RecordBatch]":
+        """Yield messages as record batches: see `wakelog.client.Consumer.arrow`."""
+        stream = LOOP.run(_call(lambda: self.twin.arrow(max, wait, ack=ack)))
+        try:
+            while (batch := LOOP.run(_next_of(stream))) is not None:
+                yield batch
+        finally:
+            LOOP.run(_end(stream))
+
     def ack(self, *messages: ConsumerMessage) -> None:
         """Consider messages consumed."""
         given: list[Any] = [getattr(each, "twin", each) for each in messages]  # any for its error
@@ -373,3 +397,11 @@ async def _fetch_next(twin: aio_consumer.Consumer) -> list[AioMessage]:
 async def _call(function: Callable[[], Result]) -> Result:
     """Call in the thread of the loop."""
     return function()
+
+
+async def _next_of(stream: AsyncGenerator[Result, None]) -> Result | None:
+    return await anext(stream, None)
+
+
+async def _end(stream: AsyncGenerator[Any, None]) -> None:
+    await stream.aclose()

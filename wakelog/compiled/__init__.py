@@ -8,8 +8,8 @@
     module.c, column_functions.c, arguments.c     the functions as Python calls them
     *.c          what they do: bytes and numbers in, bytes and numbers out
 
-The callers are in `protocol`, `storage`, `client` and `spark`. Each has a twin in plain Python that gives the
-same; without the library that one runs.
+The callers are in `protocol`, `storage`, `client` and `spark`. Each has a twin in plain Python that
+gives the same; without the library that one runs.
 
 Invariants: nothing here knows topics, permissions or the store. The C sources include no header of
 Python and keep no state between calls. A library of another source is never loaded.
