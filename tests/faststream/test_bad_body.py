@@ -13,8 +13,9 @@ from tests.faststream.applications import Lines, broker_of, dead_letters, run
 from tests.faststream.waiting import until, until_count
 from wakelog.client import Message, Producer
 from wakelog.client.messages import EncodedMessage, SendRequest, encode
-from wakelog.faststream import RocketMQMessage
+from wakelog.faststream import RocketMQBroker, RocketMQMessage, TestRocketMQBroker
 from wakelog.faststream.bad_body import BadBodies
+from wakelog.faststream.testing import NoSettler
 from wakelog.protocol.sys_flag import MESSAGE_COMPRESSED
 from wakelog.testing import EmbeddedBroker
 
@@ -153,3 +154,30 @@ def test_a_dead_letter_that_no_broker_takes_is_not_acknowledged(
 def _delayed(cluster: EmbeddedBroker, topic: str) -> list[Any]:
     found = cluster.messages("SCHEDULE_TOPIC_XXXX")
     return [one for one in found if one.properties.get("RETRY_TOPIC") == topic]
+
+
+@pytest.mark.parametrize("policy", [AckPolicy.ACK, AckPolicy.NACK_ON_ERROR])
+@pytest.mark.parametrize("batch", [False, True])
+@pytest.mark.parametrize(("goes", "word"), [("skip", "ack"), ("dead_letters", "reject")])
+def test_an_unreadable_body_is_settled_once(
+    goes: Any, word: str, batch: bool, policy: AckPolicy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = list[str]()
+    for name in ("ack", "nack", "reject"):
+
+        async def note(self: NoSettler, *_: Any, name: str = name) -> None:
+            done.append(name)
+
+        monkeypatch.setattr(NoSettler, name, note)
+    broker = RocketMQBroker(logger=None, bad_body=goes, ack_policy=policy)
+
+    @broker.subscriber("T", batch=batch)
+    async def take(body: Any) -> None: ...
+
+    async def body() -> None:
+        async with TestRocketMQBroker(broker):
+            await broker.publish(b"{", "T", headers=JSON)
+            take.mock.assert_not_called()
+
+    asyncio.run(body())
+    assert done == [word]

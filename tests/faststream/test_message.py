@@ -4,6 +4,7 @@ import asyncio
 from datetime import datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 from faststream import Response
 from faststream._internal.parser import DefaultCodec
@@ -13,13 +14,20 @@ from faststream.response import PublishType, ensure_response
 
 from tests.client.group_cluster import SETTLER
 from tests.fakes.records import record
-from wakelog.client import ConsumerMessage, InvalidArgument, MessageQueue, ReceivedMessage
+from wakelog.client import (
+    ClientError,
+    ConsumerMessage,
+    InvalidArgument,
+    MessageQueue,
+    ReceivedMessage,
+)
 from wakelog.faststream import RocketMQMessage as Annotation
 from wakelog.faststream.fields import client_fields, plain_bad_body, start_of
 from wakelog.faststream.message import BatchParser, MessageParser, RocketMQMessage, headers_of
 from wakelog.faststream.producer import RocketMQProducer
 from wakelog.faststream.response import RocketMQPublishCommand, RocketMQResponse
 from wakelog.protocol.record import decode_record
+from wakelog.protocol.sys_flag import MESSAGE_COMPRESSED
 
 
 class Settled(ConsumerMessage):
@@ -180,3 +188,13 @@ def test_where_a_queue_begins_has_two_names() -> None:
     assert plain_bad_body("skip") == "skip"
     with pytest.raises(SetupError, match="bad_body='x' is unknown"):
         plain_bad_body("x")
+
+
+def test_a_reply_that_cannot_be_inflated_says_so() -> None:
+    stored = decode_record(record(7, b"", topic="T", body=b"no zlib"))
+    damaged = msgspec.structs.replace(stored, sys_flag=MESSAGE_COMPRESSED)
+    reply = parsed(ReceivedMessage(damaged))
+    reply.set_decoder(MessageParser().decode_message)
+    with pytest.raises(ClientError, match="cannot be read"):
+        asyncio.run(reply.decode())
+    asyncio.run(reply.ack())

@@ -17,6 +17,7 @@ from pydantic import BaseModel
 from tests.faststream.applications import Lines, broker_of, dead_letters, run
 from tests.faststream.waiting import until, until_count
 from wakelog.client import ClientError
+from wakelog.client.admin import Admin
 from wakelog.faststream import RocketMQBroker, RocketMQMessage, RocketMQResponse
 from wakelog.faststream import subscriber as module
 from wakelog.faststream.annotations import Consumer
@@ -445,6 +446,37 @@ def test_a_topic_is_created_only_if_that_is_wanted(cluster: EmbeddedBroker, topi
     assert there == [4, 0]
 
 
+def test_a_topic_that_is_there_keeps_its_queues(cluster: EmbeddedBroker, topic: str) -> None:
+    cluster.create_topic(f"shop%{topic}", queues=2)
+    broker, there = broker_of(cluster, namespace="shop"), list[int]()
+    subscriber = broker.subscriber(topic)
+
+    async def body() -> None:
+        assert subscriber.consumer is not None
+        there.append(len(subscriber.consumer.assignment))
+
+    run(broker, body)
+    assert there == [2]
+
+
+def test_a_topic_that_cannot_be_created_is_named_in_the_log(
+    cluster: EmbeddedBroker, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(self: Admin, topic: str, **given: Any) -> None:
+        raise ClientError("no right", "Ask for it")
+
+    monkeypatch.setattr(Admin, "create_topic", refuse)
+    logger = Lines()
+    broker = broker_of(cluster, logger=logger)
+    subscriber = broker.subscriber(topic)
+
+    async def body() -> None:
+        assert subscriber.running
+
+    run(broker, body)
+    assert logger.having(f"topic {topic} is not created: no right")
+
+
 # Arguments
 
 
@@ -464,7 +496,7 @@ def test_arguments_that_cannot_be_are_refused(topics: list[str], given: Any, tex
         RocketMQBroker().subscriber(*topics, **given)
 
 
-def test_a_group_has_a_name_of_its_own_and_one_subscription() -> None:
+def test_a_start_checks_groups_and_what_they_want() -> None:
     broker = RocketMQBroker()
 
     @broker.subscriber("orders", "parcels")
@@ -483,6 +515,12 @@ def test_a_group_has_a_name_of_its_own_and_one_subscription() -> None:
     with pytest.raises(SetupError, match="'billing' has two subscriptions"):
         asyncio.run(other.start())
     assert first is not second
+
+    early = RocketMQBroker(bad_body="dead_letters", ack_policy=AckPolicy.ACK_FIRST)
+    third = early.subscriber("orders", group_id="billing")
+    with pytest.raises(SetupError, match="acknowledges before a body is read"):
+        asyncio.run(early.start())
+    assert third.consumer is None
 
 
 def test_a_reply_goes_to_the_topic_that_the_message_names(

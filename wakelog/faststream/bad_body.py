@@ -7,7 +7,6 @@ others. Filters and the user's middlewares that decode by themselves come first.
 
 import logging
 from copy import copy
-from types import TracebackType
 from typing import Any
 
 from faststream import BaseMiddleware
@@ -15,15 +14,15 @@ from faststream._internal.basic_types import AsyncFuncAny
 from faststream._internal.context import ContextRepo
 from faststream._internal.logger import LoggerState
 from faststream.exceptions import HandlerException
-from faststream.message import AckStatus, StreamMessage
+from faststream.message import StreamMessage
 
-from wakelog.client import ClientError, ConsumerMessage
+from wakelog.client import ConsumerMessage
 from wakelog.faststream.fields import BadBody
 from wakelog.faststream.message import RocketMQMessage, place_of
 
 
 class Unreadable(HandlerException):
-    """No message is left for the function: all are settled."""
+    """No message is left for the function: all are settled, and FastStream settles none again."""
 
 
 class BadBodies:
@@ -64,7 +63,7 @@ class _BadBody(BaseMiddleware):
         """Settle the unreadable ones. Raises: Unreadable if none is left; ClientError."""
         if not isinstance(msg.raw_message, tuple):
             await self._owner.settle(msg.raw_message, error)
-            raise self._unreadable(msg, error)
+            raise Unreadable(str(error)) from error
         readable = []
         for index, raw in enumerate(msg.raw_message):
             try:
@@ -74,21 +73,8 @@ class _BadBody(BaseMiddleware):
             else:
                 readable.append(index)
         if not readable:
-            raise self._unreadable(msg, error)
+            raise Unreadable(str(error)) from error
         msg.__dict__.update(_only(msg, readable).__dict__)
-
-    def _unreadable(self, msg: RocketMQMessage, error: Exception) -> Unreadable:
-        # Even if the broker did not take a dead letter, and the client gives it again.
-        msg.committed = AckStatus.ACKED if self._owner.goes == "skip" else AckStatus.REJECTED
-        return Unreadable(str(error))
-
-    async def after_processed(
-        self,
-        exc_type: type[BaseException] | None = None,
-        exc_val: BaseException | None = None,
-        exc_tb: TracebackType | None = None,
-    ) -> bool:
-        return isinstance(exc_val, Unreadable)
 
 
 def _only(batch: RocketMQMessage, indexes: list[int]) -> RocketMQMessage:
@@ -97,16 +83,4 @@ def _only(batch: RocketMQMessage, indexes: list[int]) -> RocketMQMessage:
     part.raw_message = tuple(batch.raw_message[index] for index in indexes)
     part.body = [batch.body[index] for index in indexes]
     part.batch_headers = [batch.batch_headers[index] for index in indexes]
-    part.damage = None
-    if batch.damage is not None:
-        part.damage = _damage(part.raw_message)
     return part
-
-
-def _damage(raw: tuple[ConsumerMessage, ...]) -> ClientError | None:
-    for each in raw:
-        try:
-            _ = each.body
-        except ClientError as error:
-            return error
-    return None

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Final, Unpack
 
 from fast_depends import dependency_provider
+from faststream import AckPolicy
 from faststream._internal.broker import BrokerUsecase
 from faststream._internal.constants import EMPTY
 from faststream._internal.context import ContextRepo
@@ -111,7 +112,7 @@ class RocketMQBroker(RocketMQRegistrator, BrokerUsecase[Any, Producer, RocketMQB
 
     async def start(self) -> None:
         """Connect, and start all subscribers. Raises: ClientError; SetupError."""
-        check_groups(self)
+        check_subscribers(self)
         await self.connect()
         await super().start()
 
@@ -216,14 +217,18 @@ class RocketMQBroker(RocketMQRegistrator, BrokerUsecase[Any, Producer, RocketMQB
         return True
 
 
-def check_groups(broker: RocketMQBroker) -> None:
-    """Check that members of one group want the same. Raises: SetupError.
+def check_subscribers(broker: RocketMQBroker) -> None:
+    """Check that members of one group want the same, and what each wants. Raises: SetupError.
 
     Brokers know one subscription for each topic of a group: others would lose messages.
     """
     seen: dict[str, RocketMQSubscriber] = {}
     for subscriber in broker.subscribers:
         assert isinstance(subscriber, RocketMQSubscriber)
+        goes = subscriber.config.bad_body
+        if goes == "dead_letters" and subscriber.ack_policy is AckPolicy.ACK_FIRST:
+            cause = f"Group {subscriber.group_id!r} acknowledges before a body is read."
+            raise SetupError(f"{cause} Give bad_body='skip', or another ack_policy.")
         other = seen.setdefault(subscriber.group_id, subscriber)
         if other is subscriber:
             continue

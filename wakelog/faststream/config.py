@@ -15,7 +15,7 @@ from faststream.security import BaseSecurity, SASLPlaintext
 
 from wakelog.client import ClientError, Consumer, Producer
 from wakelog.client.admin import open_admin
-from wakelog.client.options import Settings, Target
+from wakelog.client.options import Settings, Target, with_namespace
 from wakelog.faststream.fields import BadBody, BrokerFields
 from wakelog.faststream.producer import RocketMQProducer
 
@@ -48,13 +48,12 @@ class Clients:
         failures: dict[str, ClientError] = {}
         async with open_admin(self.name_servers, **self.settings) as admin:
             for topic in topics:
+                full_topic = with_namespace(self.settings.get("namespace", ""), topic)
                 try:
-                    await admin.brokers_of(topic)
-                except ClientError:
-                    try:
+                    if await admin.routes.find(full_topic) is None:
                         await admin.create_topic(topic, queues=CREATED_QUEUES)
-                    except ClientError as error:
-                        failures[topic] = error
+                except ClientError as error:
+                    failures[topic] = error
         return failures
 
     async def answer(self) -> bool:

@@ -34,27 +34,29 @@ class RocketMQMessage(StreamMessage[Any]):
     """See the module.
 
     raw_message: what the client gave, a `ConsumerMessage`; a tuple of them if it is a batch.
-    damage: why the client could not inflate the body; None for all others.
     """
 
-    damage: ClientError | None = None
+    @property
+    def raw_messages(self) -> tuple[ReceivedMessage, ...]:
+        """The message, or those of the batch."""
+        return self.raw_message if isinstance(self.raw_message, tuple) else (self.raw_message,)
 
     @property
-    def raw_messages(self) -> tuple[ConsumerMessage, ...]:
-        """The message, or those of the batch; none of a reply."""
-        raw = self.raw_message if isinstance(self.raw_message, tuple) else (self.raw_message,)
-        return tuple(each for each in raw if isinstance(each, ConsumerMessage))
+    def _in_hand(self) -> list[ConsumerMessage]:
+        """Those that wait to be settled: a reply does not."""
+        return [each for each in self.raw_messages if isinstance(each, ConsumerMessage)]
 
     async def decode(self) -> Any:
         """Return the body as the decoder reads it. Raises: ClientError, and what it raises."""
-        if self.damage is not None:
-            raise self.damage
+        for raw in self.raw_messages:
+            if error := damage_of(raw):
+                raise error
         return await super().decode()
 
     async def ack(self) -> None:
         """Consider it consumed. Raises: ClientError."""
         if self.committed is None:
-            for raw in self.raw_messages:
+            for raw in self._in_hand:
                 await raw.ack()
         await super().ack()
 
@@ -65,16 +67,25 @@ class RocketMQMessage(StreamMessage[Any]):
         """
         if self.committed is None:
             after = timedelta(seconds=delay) if isinstance(delay, int | float) else delay
-            for raw in self.raw_messages:
+            for raw in self._in_hand:
                 await raw.nack(after)
         await super().nack()
 
     async def reject(self) -> None:
         """Make it a dead letter of the group. Raises: ClientError."""
         if self.committed is None:
-            for raw in self.raw_messages:
+            for raw in self._in_hand:
                 await raw.reject()
         await super().reject()
+
+
+def damage_of(raw: ReceivedMessage) -> ClientError | None:
+    """Return why a body cannot be inflated, None for one that can."""
+    try:
+        _ = raw.body
+    except ClientError as error:
+        return error
+    return None
 
 
 def headers_of(raw: ReceivedMessage) -> dict[str, str]:
@@ -91,24 +102,18 @@ class MessageParser:
     """From what the client gives to what FastStream works with, one message each."""
 
     async def parse_message(self, raw: ReceivedMessage) -> RocketMQMessage:
-        """Return a message; its body may be `damaged`."""
+        """Return a message; one whose body cannot be inflated says so when it is decoded."""
         headers = headers_of(raw)
-        damage: ClientError | None = None
-        try:
-            body = b"" if headers.pop(EMPTY, "") else raw.body
-        except ClientError as error:
-            body, damage = b"", error
-        message = RocketMQMessage(
+        is_empty = headers.pop(EMPTY, "") or damage_of(raw)
+        return RocketMQMessage(
             raw_message=raw,
-            body=body,
+            body=b"" if is_empty else raw.body,
             headers=headers,
             reply_to=headers.get(REPLY_TO) or raw.properties.get(names.REPLY_TO_CLIENT, ""),
             content_type=headers.get(CONTENT_TYPE),
             message_id=raw.message_id,
             correlation_id=headers.get(CORRELATION_ID),
         )
-        message.damage = damage
-        return message
 
     async def decode_message(self, message: StreamMessage[Any]) -> DecodedMessage:
         """Return a body by its content type."""
@@ -122,7 +127,7 @@ class BatchParser(MessageParser):
         """Return the messages as one. Reply and correlation id are those of the first."""
         parsed = [await self.parse_message(each) for each in raw]
         first = parsed[0]
-        message = RocketMQMessage(
+        return RocketMQMessage(
             raw_message=tuple(raw),
             body=[each.body for each in parsed],
             headers=first.headers,
@@ -132,8 +137,6 @@ class BatchParser(MessageParser):
             message_id=first.message_id,
             correlation_id=first.correlation_id,
         )
-        message.damage = next((each.damage for each in parsed if each.damage), None)
-        return message
 
     async def decode_batch(self, message: StreamMessage[Any]) -> list[DecodedMessage]:
         """Return the bodies, each by its own content type."""

@@ -22,7 +22,7 @@ from wakelog.client import ConsumerMessage, Message, MessageQueue, Receipt, Rece
 from wakelog.client.consumer_message import Settler
 from wakelog.client.message_filter import make_filter
 from wakelog.client.messages import encode
-from wakelog.faststream.broker import RocketMQBroker, check_groups
+from wakelog.faststream.broker import RocketMQBroker, check_subscribers
 from wakelog.faststream.config import Clients
 from wakelog.faststream.producer import RocketMQProducer
 from wakelog.faststream.response import RocketMQPublishCommand
@@ -76,7 +76,7 @@ class TestRocketMQBroker(TestBroker[RocketMQBroker, EnterType], broker=RocketMQB
         return None
 
     def _fake_start(self, broker: RocketMQBroker, *args: Any, **kwargs: Any) -> None:
-        check_groups(broker)
+        check_subscribers(broker)
         super()._fake_start(broker, *args, **kwargs)
 
     def create_publisher_fake_subscriber(
