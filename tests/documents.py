@@ -8,6 +8,8 @@ The word after the fence's language says how; a block without one is run to its 
     ```sh beside           run to its end beside the last block of the kind above, before its stop
     ```sh in spark         run by tests/spark/test_documents.py, in the session that those share
     ```sh on call          run by tests/cli/cluster/test_runbook.py, at a broker of this process
+    ```sh at the host      run by tests/cli/cluster/test_runbook_hosts.py, at a process
+    ```sh with replicas    run there too, at three replicas
     ```sh not run: reason  shown only, for the reason given
 
 The processes of the brokers that such a block names stand there as `4633`, `4986` and `5388`.
@@ -32,6 +34,9 @@ ROOT = Path(__file__).resolve().parent.parent
 RUN_SECONDS_MAX = 120
 IN_SPARK = "in spark"
 ON_CALL = "on call"
+AT_HOST = "at the host"
+WITH_REPLICAS = "with replicas"
+RUN_ELSEWHERE = (IN_SPARK, ON_CALL, AT_HOST, WITH_REPLICAS)
 PROCESSES = ("4633", "4986", "5388")
 NO_PROCESS = "4194305"  # above the highest that Linux gives
 _PROCESS = re.compile(r"  process (\d+)$", re.MULTILINE)
@@ -51,7 +56,7 @@ class Block(NamedTuple):
     @property
     def runs(self) -> bool:
         """Tell whether it is a program that the tests run."""
-        is_elsewhere = self.how in (IN_SPARK, ON_CALL) or self.how.startswith("not run: ")
+        is_elsewhere = self.how in RUN_ELSEWHERE or self.how.startswith("not run: ")
         return self.language in ("sh", "python") and not is_elsewhere
 
 

@@ -7,10 +7,9 @@ import pytest
 
 from tests.compat.provision import JVM_OPTIONS, java_runtime
 from tests.documents import (
-    IN_SPARK,
     NO_PROCESS,
-    ON_CALL,
     ROOT,
+    RUN_ELSEWHERE,
     Block,
     blocks_of,
     documents,
@@ -27,7 +26,7 @@ NEEDS = {
 }
 LONG = ("command_line", "consumer", "filter", "migration", "name_server")
 """Documents whose programs `./dev long` runs: what they show has tests of every day."""
-HOW = ("", "beside", IN_SPARK, ON_CALL)
+HOW = ("", "beside", *RUN_ELSEWHERE)
 HOW_BEGINS = ("until ", "not run: ")
 
 
