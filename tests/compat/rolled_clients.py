@@ -133,6 +133,12 @@ class RolledClients:
             self._reading.append(start(self._take(receiver)))
             yield
 
+    def begin(self) -> None:
+        """Forget what failed while all brokers ran, and JVMs were still loading their classes."""
+        for sender in self.senders.values():
+            sender.failures.clear()
+            sender.slowest_seconds = 0.0
+
     def step(self, text: str) -> None:
         """Note what happens now: a failure says how long before it that was."""
         self._step, self._step_began = text, time.monotonic()

@@ -87,6 +87,8 @@ async def roll(cluster: RolledCluster, versions: list[Version]) -> tuple[Rolled,
     clients = RolledClients(cluster.name_server, leading)
     stops = []
     async with clients.running():
+        await clients.until_used([*NAMES], time.monotonic())
+        clients.begin()
         for version in versions[1:]:
             for broker in cluster.in_turn():
                 await clients.until_used([*NAMES], time.monotonic())
