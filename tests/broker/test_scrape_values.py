@@ -64,8 +64,8 @@ def test_rates_are_of_the_last_minute(harness: Harness) -> None:
     sampled(harness)
     minute = read(harness)["minute"]
     assert minute["put_messages"] == minute["get_messages"] == 1
-    assert minute["put_by_topic"] == {"T": [1, 50]}
-    assert minute["get_by_topic_and_group"] == {"T": {"g": [1, 50]}}
+    assert minute["put_by_topic"] == {"T": (1, 50)}
+    assert minute["get_by_topic_and_group"] == {"T": {"g": (1, 50)}}
     assert minute["send_back_by_topic_and_group"] == {"T": {"g": [6]}}
 
 
