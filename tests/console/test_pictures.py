@@ -20,4 +20,4 @@ def test_a_picture_is_there_and_shown(picture: Picture) -> None:
 
 
 def test_there_is_no_picture_that_is_not_made() -> None:
-    assert {path.stem for path in FOLDER.iterdir()} == {each.name for each in PICTURES}
+    assert {path.stem for path in FOLDER.glob("*.png")} == {each.name for each in PICTURES}

@@ -12,8 +12,8 @@ import urllib.error
 import urllib.parse
 import urllib.request
 import uuid
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,10 +32,11 @@ from tests.deploy.steady_load import steady_load
 from tests.leftovers import heirs
 from tests.telemetry.traffic import MESSAGES_COUNT, TOPIC, make_traffic
 from tests.test_dashboards import BOARDS, expanded, expressions_of, selectors_of
-from wakelog.telemetry.actor_metrics import ADDED_SERVICES
+from wakelog.actors.deploy.planning import PORTS_BETWEEN_BROKERS
+from wakelog.network.self_signed import make_pem
 from wakelog.telemetry.metric_spec import DROPPED_SERIES, Kind
 from wakelog.telemetry.metrics import METRICS, specs_of
-from wakelog.telemetry.store_metrics import ELECTION, FOLLOWING, PLUGINS
+from wakelog.telemetry.store_metrics import ELECTION, FOLLOWING
 
 pytestmark = [pytest.mark.prometheus, pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -46,10 +47,12 @@ DATA_SECONDS_MAX = 45.0
 SHOWN_SECONDS_MAX = 30.0
 SCRAPE = "2s"  # one takes 0.3 s on quiet cores
 TROUBLE = "rocketmq_actor_trouble"  # tests/actors/test_refused_services.py has brokers with some
-OF_OTHERS = (*PLUGINS, *ADDED_SERVICES, *FOLLOWING, *ELECTION, DROPPED_SERIES)
-NOT_HERE = {name for spec in OF_OTHERS for name in spec.series_names} | {TROUBLE}
-NOT_HERE |= {"rocketmq_certificate_expiry_timestamp_seconds"}
-"""Series of plug-ins, slaves, replicas, TLS, and of what does not work."""
+OF_GROUPS = {name for spec in (*FOLLOWING, *ELECTION) for name in spec.series_names}
+NOT_OF_ONE = OF_GROUPS | {"rocketmq_certificate_expiry_timestamp_seconds"}
+"""Series of replicas and of certificates, which the replicas beside the broker have."""
+
+NOWHERE = {TROUBLE, DROPPED_SERIES.exposed_name}
+"""Series of what does not work, and of what a scrape left out: there is none."""
 
 NAMES_OF_ELSEWHERE = {spec.exposed_name for spec in specs_of(("exporter", "v5"))}
 
@@ -70,6 +73,8 @@ class Ports(NamedTuple):
     prometheus: int
     word: str
     """By which the processes of the broker are told from others."""
+    replicas: int = 0
+    """Where the metrics of the replicas beside it are."""
 
 
 def fetch(url: str) -> bytes:
@@ -95,27 +100,78 @@ def query(port: int, expression: str) -> list[Any]:
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ports]:
-    """Run `wakelog up` with its metrics, under some load."""
-    folder = tmp_path_factory.mktemp("up")
+    """Return where a broker under load listens."""
+    with running_broker(tmp_path_factory.mktemp("up")) as ports:
+        yield ports
+
+
+@contextmanager
+def running_broker(folder: Path) -> Iterator[Ports]:
+    """Run `wakelog up` with its metrics, with packages of others, and two replicas beside it."""
     ports = Ports(free_port(), free_port(-2, 1), free_port(), free_port(), uuid.uuid4().hex)
-    words = ["--store", str(folder / "store"), "--namesrv-port", str(ports.name_server)]
-    words += ["--broker-port", str(ports.broker), "--metrics-port", str(ports.metrics)]
-    words += ["--set", "mappedFileSizeCommitLog=1048576", "--set", "cleanResourceInterval=500"]
-    words += ["--set", "transientStorePoolEnable=true", "--set", "transientStorePoolSize=2"]
-    words += ["--set", "replicationEnable=true", "--console-port", "0"]
-    words += ["--set", "wakelog.metricsNames=native,exporter,v5"]
-    command = [sys.executable, "-m", "wakelog", "up", *words]
+    settings = ["mappedFileSizeCommitLog=1048576", "cleanResourceInterval=500"]
+    settings += ["transientStorePoolEnable=true", "transientStorePoolSize=2"]
+    settings += ["replicationEnable=true", "wakelog.metricsNames=native,exporter,v5"]
+    with running_up(folder / "up", ports, settings), running_replicas(folder) as replicas:
+        asyncio.run(load(ports.broker))
+        with ExitStack() as stack:
+            for name_server in (ports.name_server, replicas.name_server):
+                stack.enter_context(steady_load(f"127.0.0.1:{name_server}"))
+            yield ports._replace(replicas=replicas.metrics)
+
+
+@contextmanager
+def running_replicas(folder: Path) -> Iterator[Ports]:
+    """Run two replicas of a broker with a certificate, in one process."""
+    firsts = (0, PORTS_BETWEEN_BROKERS)
+    distances = [first + above for first in firsts for above in (-2, 0, 1)]
+    ports = Ports(free_port(), free_port(*distances), free_port(), 0, uuid.uuid4().hex)
+    pem, properties = folder / "server.pem", folder / "tls.properties"
+    pem.write_bytes(make_pem())
+    paths = f"tls.server.certPath={pem}\ntls.server.keyPath={pem}\n"
+    properties.write_text(f"tls.test.mode.enable=false\n{paths}")
+    settings = ["mappedFileSizeCommitLog=1048576", f"tls.config.file={properties}"]
+    with running_up(folder / "replicas", ports, settings, "--local", "--replicas", "2"):
+        yield ports
+
+
+@contextmanager
+def running_up(folder: Path, ports: Ports, settings: Sequence[str], *words: str) -> Iterator[None]:
+    """Run `wakelog up`, and end it in order."""
+    arguments = ["--store", str(folder / "store"), "--namesrv-port", str(ports.name_server)]
+    arguments += ["--broker-port", str(ports.broker), "--metrics-port", str(ports.metrics)]
+    arguments += ["--console-port", "0", *words]
+    arguments += [part for setting in settings for part in ("--set", setting)]
+    site = install(folder, ENTRY_POINTS)
     environment = {**os.environ, WORD_VARIABLE: ports.word}
+    environment["PYTHONPATH"] = os.pathsep.join((str(ROOT), str(site)))
+    command = [sys.executable, "-m", "wakelog", "up", *arguments]
     with TestProcess(command, env=environment, log_path=folder / "up.out") as process:
         process.wait_until(
             lambda: answers(f"http://127.0.0.1:{ports.metrics}/metrics"),
             seconds_max=READY_SECONDS_MAX,
             what="serving metrics",
         )
-        asyncio.run(load(ports.broker))
-        with steady_load(f"127.0.0.1:{ports.name_server}"):
-            yield ports
+        yield
         assert process.end(signal.SIGINT, seconds_max=READY_SECONDS_MAX) == 0
+
+
+def install(folder: Path, entry_points: str) -> Path:
+    """Return a folder in which a package is installed that brings these entry points."""
+    metadata = folder / "site" / "others-1.0.dist-info"
+    metadata.mkdir(parents=True)
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: others\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text(entry_points)
+    return metadata.parent
+
+
+ENTRY_POINTS = """
+[wakelog.dispatchers]
+topic_counter = examples.dispatcher_plugin:TopicCounter
+
+[wakelog.services]
+store_sizes = examples.service_plugin:StoreSizes
+"""
 
 
 async def load(broker_port: int) -> None:
@@ -128,8 +184,14 @@ async def load(broker_port: int) -> None:
 
 @pytest.fixture(scope="module")
 def prometheus(broker: Ports, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    """Return a Prometheus that scrapes the broker."""
+    with running_prometheus(tmp_path_factory.mktemp("prometheus"), broker) as found:
+        yield found
+
+
+@contextmanager
+def running_prometheus(folder: Path, broker: Ports) -> Iterator[Prometheus]:
     """Run Prometheus by the configuration of deploy/, at the broker."""
-    folder = tmp_path_factory.mktemp("prometheus")
     configuration = yaml.safe_load(CONFIGURATION.read_text())
     names = ("scrape_interval", "scrape_timeout", "evaluation_interval")
     configuration["global"] = dict.fromkeys(names, SCRAPE)
@@ -137,7 +199,9 @@ def prometheus(broker: Ports, tmp_path_factory: pytest.TempPathFactory) -> Itera
         str(CONFIGURATION.parent / x) for x in configuration["rule_files"]
     ]
     [job] = configuration["scrape_configs"]
-    job["static_configs"] = [{"targets": [f"127.0.0.1:{broker.metrics}"]}]
+    job["static_configs"] = [
+        {"targets": [f"127.0.0.1:{port}" for port in (broker.metrics, broker.replicas)]}
+    ]
     path = folder / "prometheus.yml"
     path.write_text(yaml.safe_dump(configuration))
     command = [
@@ -175,32 +239,32 @@ def test_promtool_accepts_the_metrics(broker: Ports) -> None:
 
 
 def test_every_metric_is_served(broker: Ports) -> None:
-    """With Ray and notifications every metric has a value, except those of plug-ins and slaves."""
+    """With Ray and notifications every metric has a value, except those of replicas."""
     text = fetch(f"http://127.0.0.1:{broker.metrics}/metrics").decode()
     families = [family for family in text_string_to_metric_families(text) if family.samples]
     served = {family.name for family in families}
     missing = {
         spec.exposed_name if spec.kind is Kind.INFO else spec.name
         for spec in METRICS
-        if not NOT_HERE.intersection(spec.series_names)
+        if not (NOT_OF_ONE | NOWHERE).intersection(spec.series_names)
     }
     assert not missing - served
-    assert not NOT_HERE & {sample.name for family in families for sample in family.samples}
+    assert not NOT_OF_ONE & {sample.name for family in families for sample in family.samples}
 
 
 LIMIT = re.compile(r" ?[<>]=? (\d+|\+Inf)")
 """Of a query that shows only what is below or above it."""
 
 
-def is_of_others(expression: str) -> bool:
-    """Tell whether an expression asks only for what this broker does not have."""
-    return all(selector.name in NOT_HERE for selector in selectors_of(expression))
+def is_of_what_fails(expression: str) -> bool:
+    """Tell whether an expression asks only for what there is none of while all works."""
+    return all(selector.name in NOWHERE for selector in selectors_of(expression))
 
 
 def test_every_query_of_every_board_returns_data(prometheus: Prometheus) -> None:
     """Prometheus has to have seen everything twice; the last query to have data ends the wait."""
     every = {expression for path in BOARDS for expression in expressions_of(path)}
-    asked = {LIMIT.sub("", expression) for expression in every if not is_of_others(expression)}
+    asked = {LIMIT.sub("", expression) for expression in every if not is_of_what_fails(expression)}
     missing = {*map(expanded, asked), *(rule.name for rule in RECORDED)}
 
     def complete() -> bool:
