@@ -164,23 +164,26 @@ def test_messages_of_a_key_stay_in_order(cluster: EmbeddedBroker, topic: str) ->
         assert [number for one, number in found if one == key] == list(range(5))
 
 
-def test_workers_run_at_the_same_time(cluster: EmbeddedBroker, topic: str) -> None:
-    broker, running = broker_of(cluster), list[int]()
-    all_run = asyncio.Event()
+@pytest.mark.parametrize("workers", [1, 3])
+def test_as_many_functions_run_at_a_time_as_there_are_workers(
+    cluster: EmbeddedBroker, topic: str, workers: int
+) -> None:
+    broker, running, most = broker_of(cluster), set[int](), list[int]()
 
-    @broker.subscriber(topic, max_workers=3)
+    @broker.subscriber(topic, max_workers=workers)
     async def take(number: int) -> None:
-        running.append(number)
-        if len(running) == 3:
-            all_run.set()
-        await all_run.wait()
+        running.add(number)
+        for _ in range(20):
+            await asyncio.sleep(0.001)
+        most.append(len(running))
+        running.remove(number)
 
     async def body() -> None:
-        await broker.publish_batch(0, 1, 2, topic=topic)
-        async with asyncio.timeout(10):
-            await all_run.wait()
+        await broker.publish_batch(*range(9), topic=topic)
+        await until_count(most, 9)
 
     run(broker, body)
+    assert max(most) == workers
 
 
 # How a message ends
