@@ -132,6 +132,20 @@ def test_a_nack_is_an_error_and_the_next_attempt_of_the_same_trace(
     assert done.status.is_unset
 
 
+def test_a_dead_letter_is_an_error(broker: EmbeddedBroker, recording: Recording) -> None:
+    send(broker, "dead")
+
+    async def body(consumer: Consumer) -> None:
+        async for message in consumer:
+            await message.reject()
+            assert current() is trace.INVALID_SPAN
+            break
+
+    run(broker, "dead", body)
+    [span] = recording.spans("process dead")
+    assert values(span)["error.type"] == "reject"
+
+
 def test_what_is_left_ends_with_the_consumer(broker: EmbeddedBroker, recording: Recording) -> None:
     send(broker, "left")
 

@@ -66,12 +66,14 @@ class RocketMQInstrumentor:
                 (Consumer, "__aiter__", receives.iterate),
                 (Consumer, "ack", receives.ack),
                 (Consumer, "nack", receives.nack),
+                (Consumer, "reject", receives.reject),
                 (Consumer, "close", receives.close),
                 (Consumer, "reply", sends.reply),
                 (sync.Consumer, "__iter__", receives.iterate_blocking),
                 (sync.Consumer, "ack", receives.ack_blocking),
                 (sync.ConsumerMessage, "ack", receives.settle_blocking),
                 (sync.ConsumerMessage, "nack", receives.settle_blocking),
+                (sync.ConsumerMessage, "reject", receives.settle_blocking),
             ):
                 method = vars(owner)[name]
                 setattr(owner, name, replace(method))

@@ -2,7 +2,8 @@
 
     fetch               a span "receive", with a link to the context of each message
     the iteration       a span "process" for each message, a child of the message's context. It is
-                        the current one until the next message, and ends with `ack` or `nack`
+                        the current one until the next message, and ends with `ack`, `nack` or
+                        `reject`
     process(*messages)  the same for a block of the user's: for one message or for a run of them
 
 A "process" span of several messages has links to their contexts, and no such parent.
@@ -36,8 +37,8 @@ from wakelog.protocol.names import RETRY_PREFIX
 
 Method = Callable[..., Any]
 
-NACKED, LEFT = "nack", "not acknowledged"
-"""What a span has as its error when its message is consumed again, and when nobody settled it."""
+NACKED, REJECTED, LEFT = "nack", "reject", "not acknowledged"
+"""The error of a span whose message comes again, is a dead letter, or was not settled."""
 
 
 class Processing:
@@ -145,6 +146,15 @@ class ReceiveSpans:
             self._end_one(message, NACKED)
 
         return nack
+
+    def reject(self, method: Method) -> Method:
+        """Return `Consumer.reject`, which ends the span of its message with an error."""
+
+        async def reject(self_: Consumer, message: ConsumerMessage) -> None:
+            await method(self_, message)
+            self._end_one(message, REJECTED)
+
+        return reject
 
     def close(self, method: Method) -> Method:
         """Return `Consumer.close`, which ends the spans of what was not settled."""
