@@ -26,7 +26,7 @@ READY_SECONDS_MAX = 60
 STOP_SECONDS_MAX = 60
 DOWNLOAD_BYTES_MAX = 60_000_000
 
-ONLY_EXTRAS_BRING = ("ray", "pyspark", "pyarrow", "pandas", "plotly")
+ONLY_EXTRAS_BRING = ("ray", "pyspark", "pyarrow", "pandas", "plotly", "faststream")
 REFUSE_EXTRAS = f"""
 import sys
 class Refusal:

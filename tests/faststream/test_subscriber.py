@@ -381,6 +381,36 @@ def test_a_function_stops_its_own_subscriber(cluster: EmbeddedBroker, topic: str
     assert found == ["x"]
 
 
+def test_a_stop_waits_for_a_function_that_stops_its_own_subscriber(
+    cluster: EmbeddedBroker, topic: str
+) -> None:
+    broker = broker_of(cluster)
+    steps = list[str]()
+    subscriber = broker.subscriber(topic)
+
+    @subscriber
+    async def take(body: str) -> None:
+        raise StopConsume
+
+    async def body() -> None:
+        consumer = subscriber.consumer
+        assert consumer is not None
+        close = consumer.close
+
+        async def slow_close() -> None:
+            steps.append("begins")
+            await asyncio.sleep(0.05)
+            await close()
+            steps.append("closed")
+
+        consumer.close = slow_close  # type: ignore[method-assign]
+        await broker.publish("x", topic)
+        await until_count(steps, 1)
+
+    run(broker, body)
+    assert steps == ["begins", "closed"]
+
+
 def test_messages_are_taken_without_a_function(cluster: EmbeddedBroker, topic: str) -> None:
     broker = broker_of(cluster)
     subscriber = broker.subscriber(topic, ack_policy=AckPolicy.ACK_FIRST)

@@ -168,6 +168,7 @@ class RocketMQSubscriber(SubscriberUsecase[Any]):
         if self.is_batch:
             self._wait_seconds = given.get("batch_timeout_ms", BATCH_MS) / 1000
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._leaving: asyncio.Task[None] | None = None
 
     @property
     def topics(self) -> list[str]:
@@ -193,6 +194,7 @@ class RocketMQSubscriber(SubscriberUsecase[Any]):
     async def start(self) -> None:
         """Join the group, and begin to consume. Raises: ClientError."""
         await super().start()
+        self._leaving = None
         clients = self._outer_config.clients
         if self._outer_config.creates_topics:
             for topic, error in (await clients.create_topics(self.topics)).items():
@@ -212,9 +214,17 @@ class RocketMQSubscriber(SubscriberUsecase[Any]):
             self._keep(self._run(consumer))
 
     async def stop(self) -> None:
-        """Let running functions end, for the broker's `graceful_timeout`, and leave the group."""
+        """Let running functions end, for the broker's `graceful_timeout`, and leave the group.
+
+        A function may stop its own subscriber, while the broker stops it, too: it leaves once.
+        """
+        if self._leaving is None:
+            self._leaving = asyncio.create_task(self._leave(asyncio.current_task()))
+        await asyncio.shield(self._leaving)
+
+    async def _leave(self, caller: asyncio.Task[Any] | None) -> None:
         await super().stop()
-        tasks = self._tasks - {asyncio.current_task()}  # a function may stop its own subscriber
+        tasks = self._tasks - {caller}
         for task in tasks:
             task.cancel()
         if tasks:
