@@ -10,14 +10,14 @@ from faststream.message import AckStatus
 from pydantic import BaseModel, ValidationError
 
 from tests.faststream.applications import broker_of
-from wakelog.client import InvalidArgument
+from wakelog.client import InvalidArgument, Sql
 from wakelog.faststream import (
     RocketMQBroker,
     RocketMQMessage,
     RocketMQResponse,
     TestRocketMQBroker,
 )
-from wakelog.faststream.testing import NoConsumer, NoSettler
+from wakelog.faststream.testing import NoClients, NoConsumer, NoSettler
 from wakelog.testing import EmbeddedBroker
 
 
@@ -203,3 +203,34 @@ def test_with_real_the_same_test_runs_beside_a_cluster(cluster: EmbeddedBroker, 
 
     asyncio.run(body())
     assert [message.body for message in cluster.messages(topic)] == [b'{"number":1}']
+
+
+def test_a_consumer_gets_the_arguments_of_its_subscriber(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = list[dict[str, Any]]()
+
+    def note(self: NoClients, **options: Any) -> NoConsumer:
+        made.append(options)
+        return NoConsumer()
+
+    monkeypatch.setattr(NoClients, "consumer", note)
+    broker = RocketMQBroker(logger=None)
+    plain = broker.subscriber("T", group_id="plain")
+    given = broker.subscriber(
+        "T", "U", group_id="given", sql="a > 1", auto_offset_reset="earliest", ordered=True,
+        max_retries=3,
+    )  # fmt: skip
+
+    async def body() -> None:
+        async with TestRocketMQBroker(broker):
+            for subscriber in (plain, given):
+                await subscriber.start()
+                await subscriber.stop()
+
+    asyncio.run(body())
+    assert made == [
+        {"group": "plain", "topics": {"T": "*"}, "start": "last"},
+        {
+            "group": "given", "topics": {"T": Sql("a > 1"), "U": Sql("a > 1")}, "start": "first",
+            "ordered": True, "max_retries": 3,
+        },
+    ]  # fmt: skip
