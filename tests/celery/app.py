@@ -24,22 +24,22 @@ app.conf.update(
 )
 
 
-@app.task  # type: ignore[untyped-decorator]
+@app.task(shared=False)  # type: ignore[untyped-decorator]
 def add(left: int, right: int) -> int:
     return left + right
 
 
-@app.task  # type: ignore[untyped-decorator]
+@app.task(shared=False)  # type: ignore[untyped-decorator]
 def total(numbers: list[int]) -> int:
     return sum(numbers)
 
 
-@app.task  # type: ignore[untyped-decorator]
+@app.task(shared=False)  # type: ignore[untyped-decorator]
 def moment() -> float:
     return time.time()
 
 
-@app.task(ignore_result=True)  # type: ignore[untyped-decorator]
+@app.task(ignore_result=True, shared=False)  # type: ignore[untyped-decorator]
 def note(number: int) -> None:
     """Work a little, and note that it was done, by one write that no other run breaks."""
     time.sleep(0.002)

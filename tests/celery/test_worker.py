@@ -1,6 +1,5 @@
-"""Workers of Celery: results, chains, chords, countdowns, remote control, and workers that die."""
+"""Workers of Celery: results, chains, chords, countdowns and remote control."""
 
-import importlib
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 import pytest
 from celery import chain, chord
 
-from tests.celery.workers import QUIET, Worker, environment, kill_run, running, runs_of
+from tests.celery.workers import QUIET, Worker, running, runs_of, tasks_at
 from tests.tasks.brokers import broker, wait_for
 from wakelog.testing import EmbeddedBroker
 
@@ -27,17 +26,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def tasks(broker: EmbeddedBroker, folder: Path) -> Iterator[Any]:
-    """Yield the module of tasks, for this broker."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in environment(broker.name_server, folder).items():
-            if name.startswith("WAKELOG_TEST_"):
-                patch.setenv(name, value)
-        module = importlib.import_module("tests.celery.app")
-        module.app.conf.broker_url = f"rocketmq://{broker.name_server}"
-        module.app.conf.result_backend = f"file://{folder}"
+    with tasks_at(broker.name_server, folder) as module:
         yield module
-        module.app.pool.force_close_all()
-        module.app.close()
 
 
 @pytest.fixture(scope="module")
@@ -94,21 +84,3 @@ def test_a_worker_that_ends_in_order_leaves_nothing_undone(
         other.stop()
     wait_for(lambda: len(runs_of(folder)) == 60)
     assert runs_of(folder).total() == 60
-
-
-@pytest.mark.kill
-@pytest.mark.long
-@pytest.mark.timeout(1200)
-def test_no_task_is_lost_while_workers_are_killed(
-    tmp_path: Path, tasks: Any, record_property: Any
-) -> None:
-    with EmbeddedBroker() as broker, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tasks, "FOLDER", tmp_path)
-        tasks.app.conf.broker_url = f"rocketmq://{broker.name_server}"
-        tasks.app.set_default()
-        outcome = kill_run(
-            broker.name_server, tmp_path, tasks=10_000, kill_every_seconds=5, per_second=150
-        )
-    record_property("said", f"Celery's workers killed: {outcome}")
-    assert outcome.lost == 0
-    assert outcome.kills > 5

@@ -1,5 +1,6 @@
 """Workers of Celery as processes of their own, and a run in which some are killed."""
 
+import importlib
 import os
 import signal
 import subprocess
@@ -9,7 +10,9 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import pytest
 
 from tests.documents import ROOT
 
@@ -24,6 +27,22 @@ def environment(name_server: str, folder: Path) -> dict[str, str]:
     more |= {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
     more["TMPDIR"] = str(folder)  # what is killed leaves files
     return {**os.environ, **more}
+
+
+@contextmanager
+def tasks_at(name_server: str, folder: Path) -> Iterator[Any]:
+    """Yield the module of tasks, which sends to this broker."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment(name_server, folder).items():
+            if name.startswith("WAKELOG_TEST_"):
+                patch.setenv(name, value)
+        sys.modules.pop("tests.celery.app", None)  # an app keeps its connections and its backend
+        module = importlib.import_module("tests.celery.app")
+        try:
+            yield module
+        finally:
+            module.app.pool.force_close_all()
+            module.app.close()
 
 
 class Worker:
@@ -85,6 +104,15 @@ def runs_of(folder: Path) -> Counter[int]:
     return Counter(map(int, runs.read_text().split() if runs.exists() else ()))
 
 
+class Pace(NamedTuple):
+    """How many tasks are sent, how fast, and how often a worker is killed."""
+
+    tasks: int
+    kills_max: int
+    kill_every_seconds: float
+    per_second: float
+
+
 class Outcome(NamedTuple):
     """What became of the tasks of a run."""
 
@@ -97,14 +125,25 @@ class Outcome(NamedTuple):
 
 
 def kill_run(
-    name_server: str, folder: Path, *, tasks: int, kill_every_seconds: float, per_second: float
+    name_server: str,
+    folder: Path,
+    *,
+    tasks: int,
+    kills_max: int,
+    kill_every_seconds: float,
+    per_second: float,
 ) -> Outcome:
     """Send numbered tasks while workers are killed in turn, and return what was done.
 
     It ends when each task was done, or 60 s after the last one that was.
     """
-    from tests.celery.app import note
+    with tasks_at(name_server, folder) as module:
+        pace = Pace(tasks, kills_max, kill_every_seconds, per_second)
+        return _kill_run(module.note, name_server, folder, pace)
 
+
+def _kill_run(note: Any, name_server: str, folder: Path, pace: Pace) -> Outcome:
+    tasks = pace.tasks
     workers = [Worker(number, name_server, folder, *QUIET) for number in range(2)]
     kills, sent, began = 0, 0, time.monotonic()
     try:
@@ -113,12 +152,13 @@ def kill_run(
         began = changed = killed = time.monotonic()
         done = 0
         while time.monotonic() < changed + START_SECONDS_MAX:
-            due = int((time.monotonic() - began) * per_second) + 1
+            due = int((time.monotonic() - began) * pace.per_second) + 1
             due = min(tasks, due, sent + SENT_AT_ONCE_MAX)
             for number in range(sent, due):
                 note.delay(number)
             sent = due
-            if time.monotonic() > killed + kill_every_seconds:
+            is_due = time.monotonic() > killed + pace.kill_every_seconds
+            if is_due and kills < pace.kills_max:
                 number = kills % 2
                 workers[number].kill()
                 kills, killed = kills + 1, time.monotonic()
