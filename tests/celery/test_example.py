@@ -16,7 +16,7 @@ __all__ = ["broker"]
 
 
 @pytest.mark.process
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_example_runs(broker: EmbeddedBroker, tmp_path: Path) -> None:
     more = {"NAME_SERVER": broker.name_server, "RESULTS": str(tmp_path), "TMPDIR": str(tmp_path)}
     more |= {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
