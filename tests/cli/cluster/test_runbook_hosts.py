@@ -134,6 +134,18 @@ def test_a_broker_is_stopped_and_started_for_an_upgrade(tmp_path: Path) -> None:
         assert host.process is not before
 
 
+def test_a_moved_store_goes_on(tmp_path: Path) -> None:
+    """A copy on the same host stands for what rsync brings to another one."""
+    with host_in(tmp_path) as host:
+        for [line] in lines_of("move_store", AT_HOST):
+            host.type(line)
+        host.type("cp -a --sparse=always /data/store /data/moved")
+        host.type("wakelog log verify --store /data/moved")
+        host.type("wakelog up --store /data/moved --config broker.conf")
+        for line in lines_of("move_store", ON_CALL)[-1]:
+            host.type(line)
+
+
 def test_a_certificate_is_replaced_without_a_restart(tmp_path: Path) -> None:
     def make(host: Host, name: str = "", folder: str = "/etc/rocketmq/") -> None:
         files = f"-keyout {folder}server.key{name} -out {folder}server.pem{name}"
