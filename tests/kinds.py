@@ -63,6 +63,7 @@ KINDS = {
     "spark": Kind("runs Spark on this machine", process=2, first=True),
     "java": Kind("runs the real RocketMQ 4.9.3 or its client", is_free=True),
     "prometheus": Kind("runs Prometheus or promtool", process=1),
+    "image": Kind("builds the image and starts containers, as root", process=1, expected=False),
     "kill": Kind("kills processes at random moments", expected=False),
 }
 

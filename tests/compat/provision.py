@@ -181,6 +181,18 @@ def chromium_program() -> ChromiumProgram:
     return ChromiumProgram(str(program), env, tree / "usr" / "share" / "fonts")
 
 
+@functools.cache
+def container_tools() -> Path:
+    """Return the folder with buildah, crun and debootstrap, unpacked if need be.
+
+    Raises:
+        ProvisionFailed: where they cannot be unpacked.
+    """
+    lacking = "A builder of images (buildah, crun, debootstrap)"
+    packages = [["buildah", "crun", "debootstrap"]]
+    return _unpacked("containers", packages, dependencies=True, lacking=lacking)
+
+
 def _java_folders() -> Iterator[Path]:
     if home := os.environ.get("JAVA_HOME"):
         yield Path(home) / "bin"
