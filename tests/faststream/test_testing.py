@@ -234,3 +234,21 @@ def test_a_consumer_gets_the_arguments_of_its_subscriber(monkeypatch: pytest.Mon
             "ordered": True, "max_retries": 3,
         },
     ]  # fmt: skip
+
+
+def test_nothing_returned_is_one_empty_message_also_of_a_batch() -> None:
+    broker = RocketMQBroker(logger=None)
+    single, batches = broker.publisher("single"), broker.publisher("batches", batch=True)
+
+    @single
+    @batches
+    @broker.subscriber("T")
+    async def take(body: str) -> None: ...
+
+    async def body() -> None:
+        async with TestRocketMQBroker(broker):
+            await broker.publish("x", "T")
+            single.mock.assert_called_once_with(b"")
+            batches.mock.assert_called_once_with([b""])
+
+    asyncio.run(body())
