@@ -157,8 +157,7 @@ class Consumer(OpenedByUser):
         Raises: InvalidArgument, also for certificates that cannot be used.
         """
         self._options = make_options(name_servers, group, settings)
-        self._is_ordered = ordered
-        self._is_broadcast = broadcast
+        self._is_ordered, self._is_broadcast = ordered, broadcast
         self._start = plain_start(start)
         check_modes(ordered=ordered, broadcast=broadcast, trace=trace)
         self._retries_max = plain_retries(max_retries)
