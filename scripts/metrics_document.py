@@ -8,6 +8,7 @@ by the policy that the document states.
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from wakelog.actors.broker.client_rates import CLIENTS_MAX, PERIOD_MS
 from wakelog.broker.queue_progress import QUEUES_MAX
 from wakelog.broker.scrape_values import GROUPS_MAX
 from wakelog.telemetry import exporter_names, v5_names
@@ -34,7 +35,11 @@ Names of [rocketmq-exporter](#names-of-rocketmq-exporter) and of
 A family has at most {SERIES_MAX:,} series in a scrape. `rocketmq_metrics_dropped_series_total`
 counts what was left out, by family. Of queues, and of queues of groups, {QUEUES_MAX:,} each are
 measured, and under other names the connections of {GROUPS_MAX:,} groups.
-`rocketmq_queues_unmeasured` says how many were not.
+`rocketmq_queues_unmeasured` says how many were not. {CLIENTS_MAX} consumers are asked for their own
+rates, every {PERIOD_MS // 1000} s at most, behind a scrape.
+
+A broker with 1,000 topics of 8 queues and 50 groups that consume them all has 42,000 series under
+all three sets of names: 5 MB, or 0.2 MB with gzip. [What a scrape costs](../benchmarks/results/scrape.md).
 
 ## Formats
 
