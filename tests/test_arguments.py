@@ -11,7 +11,10 @@ from scripts.api_document import SECTIONS
 ROOT = Path(__file__).resolve().parents[1]
 PUBLIC = sorted(
     {ROOT / "wakelog" / each.path for classes in SECTIONS.values() for each in classes}
-    | {ROOT / "wakelog" / path for path in ("__init__.py", "client/sync.py", "spark/ray_data.py")}
+    | {
+        ROOT / "wakelog" / path
+        for path in ("__init__.py", "client/sync.py", "frames.py", "spark/ray_data.py")
+    }
     | {ROOT / "wakelog" / "actors" / "ray" / "attach.py"}
 )
 

@@ -24,7 +24,10 @@ NEEDS = {
     # Each day they run in one session: tests/spark/test_documents.py.
     "wakelog.spark": [pytest.mark.spark, pytest.mark.slow, pytest.mark.long],
 }
-LONG = ("command_line", "consumer", "faststream", "filter", "migration", "name_server")
+LONG = (
+    *("command_line", "consumer", "data_frames", "faststream", "filter", "migration"),
+    "name_server",
+)
 """Documents whose programs `./dev long` runs: what they show has tests of every day."""
 HOW = ("", "beside", *RUN_ELSEWHERE)
 HOW_BEGINS = ("until ", "not run: ")

@@ -104,12 +104,12 @@ def _batches(
     damage: list[Found] = []
     for planned in reads.plan():
         for batch in read_task(reads.options, found, planned, damage.append):
-            _tell(damage, skips)
+            _report(damage, skips)
             yield batch.cast(schema)
-        _tell(damage, skips)
+        _report(damage, skips)
 
 
-def _tell(damage: "list[Found]", skips: bool) -> None:
+def _report(damage: "list[Found]", skips: bool) -> None:
     """Raise DataLost for damage, or write a line for each. It is forgotten."""
     from wakelog.spark.errors import DataLost
 
