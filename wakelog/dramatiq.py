@@ -112,13 +112,10 @@ class RocketMQBroker(dramatiq.Broker):
     def enqueue(
         self, message: dramatiq.Message[Any], *, delay: int | None = None
     ) -> dramatiq.Message[Any]:
-        """Return when a broker has stored a message. delay: in ms.
-
-        Raises: QueueNotFound; BrokerConnectionError; InvalidArgument.
-        """
+        """Return when it is stored. Raises: QueueNotFound; BrokerConnectionError; ClientError."""
         topic = self.topic(message.queue_name)
-        self.emit_before("enqueue", message, delay)
         due_ms = wall_ms() + int(delay) if delay else 0
+        self.emit_before("enqueue", message, delay)
         with _as_dramatiq_errors():
             self.sender.put(topic, message.encode(), due_ms=due_ms, key=message.message_id)
         self.emit_after("enqueue", message, delay)
