@@ -14,6 +14,7 @@ import pytest
 from tests.compat.processes import POLL_SECONDS, TestProcess
 from tests.deploy.containers import DEPLOY, STOP_SECONDS_MAX, USER_ID, Containers, spec_of
 from tests.deploy.test_manifests import command_lines, filled_in
+from wakelog.cli.program import MISUSED
 from wakelog.telemetry.exposition import READY_PATH
 
 pytestmark = [pytest.mark.image, pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(1500)]
@@ -129,6 +130,12 @@ def test_systemd_starts_the_unit_asks_it_and_stops_it(containers: Containers) ->
     try:
         with containers.run("unit", spec, prefix=enter) as process:
             wait_answer(containers, process, "unit", ["systemctl", "list-units"], what="up", user=0)
+            containers.ask("unit", ["systemctl", "start", "wakelog"], user=0)
+            show = "systemctl show wakelog -p Result -p ExecMainStatus -p ActiveState"
+            asked = ["systemctl", "is-failed", "wakelog"]
+            wait_answer(containers, process, "unit", asked, what="refused", user=0)
+            refused = {"Result=exit-code", f"ExecMainStatus={MISUSED}", "ActiveState=failed"}
+            assert set(do(show).split()) == refused  # it has no broker.conf
             [configured] = CONFIGURED.findall((DEPLOY / "README.md").read_text())
             do(configured)
             do("systemctl enable --now wakelog")
@@ -139,12 +146,8 @@ def test_systemd_starts_the_unit_asks_it_and_stops_it(containers: Containers) ->
             owner = do("stat -c %U /var/lib/wakelog/checkpoint")
             assert owner.strip() == "wakelog"
             do("systemctl stop wakelog")
-            shown = do("systemctl show wakelog -p Result -p ExecMainStatus -p ActiveState")
-            assert set(shown.split()) == {
-                "Result=success",
-                "ExecMainStatus=0",
-                "ActiveState=inactive",
-            }
+            ended = {"Result=success", "ExecMainStatus=0", "ActiveState=inactive"}
+            assert set(do(show).split()) == ended
             assert "wakelog: stopped" in do("journalctl --no-pager -u wakelog")
             containers.signal("unit", "KILL")
             process.wait_end(seconds_max=STOP_SECONDS_MAX)
