@@ -510,6 +510,19 @@ def test_a_topic_that_cannot_be_created_is_named_in_the_log(
     assert logger.having(f"topic {topic} is not created: no right")
 
 
+def test_a_filter_that_brokers_refuse_fails_the_start_and_leaves_nothing(topic: str) -> None:
+    with EmbeddedBroker() as plain:  # without enablePropertyFilter
+        broker = broker_of(plain)
+        subscriber = broker.subscriber(topic, sql="n > 1")
+
+        async def body() -> None:
+            raise AssertionError(subscriber)
+
+        with pytest.raises(ClientError, match="SQL92"):
+            run(broker, body)
+    assert subscriber.consumer is None
+
+
 # Arguments
 
 

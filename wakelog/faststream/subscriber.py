@@ -207,7 +207,11 @@ class RocketMQSubscriber(SubscriberUsecase[Any]):
             start=start_of(given),
             **options,
         )
-        await consumer.start()
+        try:
+            await consumer.start()
+        except BaseException:
+            await consumer.close()
+            raise
         self.consumer = consumer
         self._post_start()
         if self.calls:
