@@ -39,7 +39,8 @@ measured, and under other names the connections of {GROUPS_MAX:,} groups.
 rates, every {PERIOD_MS // 1000} s at most, behind a scrape.
 
 A broker with 1,000 topics of 8 queues and 50 groups that consume them all has 42,000 series under
-all three sets of names: 5 MB, or 0.2 MB with gzip. [What a scrape costs](../benchmarks/results/scrape.md).
+all three sets of names: 5 MB, or 0.2 MB with gzip.
+[What a scrape costs](../benchmarks/results/scrape.md).
 
 ## Formats
 
