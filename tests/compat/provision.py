@@ -251,12 +251,11 @@ def _say(line: str) -> None:
 
 
 def main(kinds: Sequence[str]) -> int:
-    """Fetch what the kinds of test need, all of them without an argument."""
+    """Fetch what the kinds of test need every day, all of them without an argument."""
     try:
         if not kinds or "java" in kinds:
             java_runtime()
             rocketmq_jars()
-            opentelemetry_agent()
         if "spark" in kinds:
             java_runtime()
         if not kinds or "prometheus" in kinds:
