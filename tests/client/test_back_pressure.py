@@ -103,8 +103,9 @@ def test_what_finds_no_room_in_a_producer_is_an_error_and_is_not_stored(
         return await sending
 
     ends = asyncio.run(run())
-    stored = {message.body for message in broker.messages("waiting")}
     sent = {n for n, end in enumerate(ends) if isinstance(end, Receipt)}
+    held = broker.wait_for_messages("waiting", count=1 + len(sent))
+    stored = {message.body for message in held}
     assert {b"%d" % n for n in sent} <= stored
     refused = {n for n, end in enumerate(ends) if "are under way" in str(end)}
     assert sent and refused

@@ -26,6 +26,7 @@ from wakelog.client.inbox import Inbox, Queue
 from wakelog.client.plain import not_accepted
 from wakelog.client.pulled_rows import PulledRows
 from wakelog.compiled.columns import RowFunctions
+from wakelog.network.background import awaited
 
 if TYPE_CHECKING:
     import pyarrow
@@ -267,13 +268,13 @@ class ArrowTables:
             return found
 
         made: list[pyarrow.RecordBatch] = []  # and not handed on yet
-        ahead = asyncio.create_task(fetch_next())
+        ahead = awaited(fetch_next())
         try:
             while True:
                 batches = await ahead
                 if not batches:
                     return
-                ahead = asyncio.create_task(fetch_next())
+                ahead = awaited(fetch_next())
                 for batch in batches:
                     made.pop(0)
                     yield batch
@@ -285,7 +286,7 @@ class ArrowTables:
                 await self._end(ahead)
             self.untake(made)
 
-    async def _end(self, ahead: "asyncio.Task[list[pyarrow.RecordBatch]]") -> None:
+    async def _end(self, ahead: "asyncio.Future[list[pyarrow.RecordBatch]]") -> None:
         try:
             await ahead
         except ClientError as error:

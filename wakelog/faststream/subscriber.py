@@ -38,6 +38,7 @@ from wakelog.faststream.fields import (
 from wakelog.faststream.message import BatchParser, MessageParser, RocketMQMessage, place_of
 from wakelog.faststream.producer import RocketMQProducer
 from wakelog.faststream.response import RocketMQPublishCommand
+from wakelog.network.background import awaited, run_once
 from wakelog.protocol import properties as names
 
 WAIT_SECONDS: Final = 1.0
@@ -168,7 +169,7 @@ class RocketMQSubscriber(SubscriberUsecase[Any]):
         if self.is_batch:
             self._wait_seconds = given.get("batch_timeout_ms", BATCH_MS) / 1000
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._leaving: asyncio.Task[None] | None = None
+        self._leaving: asyncio.Future[None] | None = None
 
     @property
     def topics(self) -> list[str]:
@@ -223,7 +224,7 @@ class RocketMQSubscriber(SubscriberUsecase[Any]):
         A function may stop its own subscriber, while the broker stops it, too: it leaves once.
         """
         if self._leaving is None:
-            self._leaving = asyncio.create_task(self._leave(asyncio.current_task()))
+            self._leaving = awaited(self._leave(asyncio.current_task()))
         await asyncio.shield(self._leaving)
 
     async def _leave(self, caller: asyncio.Task[Any] | None) -> None:
@@ -238,10 +239,13 @@ class RocketMQSubscriber(SubscriberUsecase[Any]):
             await consumer.close()
 
     def _keep(self, coroutine: Any) -> asyncio.Task[Any]:
-        task = asyncio.create_task(coroutine)
+        task = run_once(coroutine, self._failed)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+    def _failed(self, error: Exception) -> None:
+        self._log(logging.ERROR, f"a task of a subscriber ended: {error!r}", exc_info=error)
 
     # Messages
 

@@ -29,7 +29,8 @@ class Clients:
         for number in range(count):
             client = Client(FakeChannel(number), f"client-{number}", 0, VERSION_3_1_8, 0)
             self.groups.add(client, f"group-{number % 2}")
-        self.rates = ClientRates(self._ask, self._decode)
+        self.failures: list[Exception] = []
+        self.rates = ClientRates(self._ask, self._decode, self.failures.append)
 
     async def _ask(self, channel_id: int, command: RemotingCommand) -> RemotingCommand:
         assert command.code == RequestCode.GET_CONSUMER_RUNNING_INFO

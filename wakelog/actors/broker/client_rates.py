@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from wakelog.broker.membership import Client, GroupClients
+from wakelog.network.background import OnFailed, run_once
 from wakelog.network.errors import RemotingError
 from wakelog.protocol.bodies import ConsumerRunningInfo, decode_body
 from wakelog.protocol.codes import VERSION_3_1_8, RequestCode, ResponseCode
@@ -52,10 +53,10 @@ class Member(NamedTuple):
 class ClientRates:
     """See the module. One loop's thread."""
 
-    def __init__(self, ask: Ask, decode: Decode) -> None:
-        """Ask nobody yet."""
+    def __init__(self, ask: Ask, decode: Decode, on_failed: OnFailed) -> None:
+        """Ask nobody yet. on_failed: called with the error of a round that failed."""
         self.found: Rates = {}
-        self._ask, self._decode = ask, decode
+        self._ask, self._decode, self._on_failed = ask, decode, on_failed
         self._next_ms = 0
         self._round: asyncio.Task[None] | None = None
 
@@ -66,7 +67,7 @@ class ClientRates:
             return
         if members := members_of(consumers):
             self._next_ms = now_ms + PERIOD_MS
-            self._round = asyncio.ensure_future(self._ask_all(members))
+            self._round = run_once(self._ask_all(members), self._on_failed)
         else:
             self.found = {}
 

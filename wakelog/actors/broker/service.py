@@ -128,7 +128,8 @@ class BrokerService:
         self._settings = resources.plan.settings
         self._pool = resources.pool
         ask = partial(requests.server.request, timeout_seconds=ANSWER_SECONDS_MAX)
-        self._client_rates = ClientRates(ask, resources.pool.submit)
+        on_failed = log_failure(logger(Log.BROKER), "rates of clients")
+        self._client_rates = ClientRates(ask, resources.pool.submit, on_failed)
         self._backup_notices: dict[str, Trouble] = {}
         self._state_log = StateLog(steady_ms())
         self._timer = Timer(self._tick)
