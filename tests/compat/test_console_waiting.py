@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -26,6 +27,7 @@ pytestmark = [pytest.mark.java, pytest.mark.slow]
 
 ADMIN = Credentials("admin-key", "admin-secret")
 SECRET = "secret-of-the-shop"
+SEEN_SECONDS_MAX = 10.0
 TOPIC, GROUP = "orders", "payments"
 ACCOUNTS = """
 globalWhiteRemoteAddresses: [10.10.103.*]
@@ -157,11 +159,20 @@ def test_accounts_are_shown_asked_about_and_changed(site: Serving) -> None:
         assert word in said and "Decided by topicPerms: orders=PUB" in said
     browser = site.browser
     fields = {"cluster": "DefaultCluster", "account": "another-shop"}
-    token = browser.token("/do/create-account?cluster=DefaultCluster")
-    given = {**fields, "token": token, "secret": SECRET, "topics": "orders=SUB"}
-    made = browser.post("/do/create-account", given)
-    assert made.status == 200, made.text
-    wait_until(lambda: "another-shop" in page(site, "/access").text, what=f"made: {made.text}")
+    made: list[Answer] = []
+
+    def is_made() -> bool:  # 4.9.3 writes its file, and at times misses the change of it
+        token = browser.token("/do/create-account?cluster=DefaultCluster")
+        given = {**fields, "token": token, "secret": SECRET, "topics": "orders=SUB"}
+        made.append(browser.post("/do/create-account", given))
+        assert made[-1].status == 200, made[-1].text
+        end_seconds = time.monotonic() + SEEN_SECONDS_MAX
+        while time.monotonic() < end_seconds:
+            if "another-shop" in page(site, "/access").text:
+                return True
+        return False
+
+    wait_until(is_made, what="the account")
 
     def is_deleted() -> bool:  # 4.9.3 shows an account before it can delete it
         return browser.submit("/do/delete-account", **fields, typed="another-shop").status == 200
@@ -169,4 +180,4 @@ def test_accounts_are_shown_asked_about_and_changed(site: Serving) -> None:
     wait_until(is_deleted, what="the deletion")
     wait_until(lambda: "another-shop" not in page(site, "/access").text, what="deleted")
     entries = json.dumps([each._asdict() for each in site.console.audit.entries])
-    assert SECRET not in made.html and SECRET not in entries
+    assert SECRET not in made[-1].html and SECRET not in entries
