@@ -11,11 +11,12 @@ Invariants: a batch equals what `arrow.to_table` makes of the messages of these 
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from wakelog.arrow_arrays import NOT_ASCII, Array, array_of, ids_of, pairs_of, spans_of
 from wakelog.client.options import without_namespace
 from wakelog.client.pulled_rows import PulledRows
 from wakelog.compiled import fields as places
@@ -29,12 +30,6 @@ from wakelog.protocol.sys_flag import (
     MESSAGE_COMPRESSED,
     MESSAGE_STORE_HOST_V6,
 )
-
-Array = np.ndarray[Any, Any]
-
-_NOT_ASCII: Final = 0x80
-_ID_BYTES_MAX: Final = 56
-"""An id of a host with a v6 address, in hexadecimal."""
 
 
 class LeftToMessages(Exception):
@@ -112,39 +107,24 @@ class RowColumns:
 
     def ids(self, *, use_uniq: bool) -> pa.Array:
         """Return the ids of the broker, or of the producer where there is one."""
-        count, fields = len(self.numbers), self._fields
-        offsets: Array = np.empty(count + 1, dtype=np.int32)
-        room = _ID_BYTES_MAX * count
-        if use_uniq:
-            room += int((fields[:, places.UNIQ_END] - fields[:, places.UNIQ_BEGIN]).sum())
-        out: Array = np.empty(room, dtype=np.uint8)
         is_v6 = self.numbers[:, layout.SYS_FLAG] & MESSAGE_STORE_HOST_V6 != 0
-        seen = self._functions.format_ids(self._kept, fields, is_v6, use_uniq, offsets, out)
-        return _text(offsets, out[: offsets[-1]], seen)
+        given = self._functions, self._kept, self._fields, is_v6
+        return _checked(*ids_of(*given, use_uniq=use_uniq))
 
     def property(self, begin: int, end: int) -> pa.Array:
         """Return one property, null where a row has none."""
         begins, ends = self._fields[:, begin], self._fields[:, end]
-        offsets, out, seen = self._spans(begins, ends)
-        return _text(offsets, out, seen, ends > begins)
+        return self._text(begins, ends, ends > begins)
 
-    def _spans(self, begins: Array, ends: Array) -> tuple[Array, Array, int]:
-        begins, ends = np.ascontiguousarray(begins), np.ascontiguousarray(ends)
-        offsets: Array = np.empty(len(begins) + 1, dtype=np.int32)
-        out: Array = np.empty(int((ends - begins).sum()), dtype=np.uint8)
-        return offsets, out, self._functions.gather(self._kept, begins, ends, offsets, out)
+    def _text(self, begins: Array, ends: Array, valid: Array | None = None) -> pa.Array:
+        given = self._functions, self._kept, begins, ends, pa.string(), valid
+        return _checked(*spans_of(*given))
 
     def properties(self, kind: pa.DataType) -> pa.Array:
         """Return the maps of properties."""
-        numbers = self.numbers
-        pairs_max = int((numbers[:, layout.PROPERTIES_BYTES] // places.PAIR_BYTES_MIN + 1).sum())
-        row_ends: Array = np.empty(len(numbers) + 1, dtype=np.int32)
-        pairs: Array = np.empty((pairs_max, 4), dtype=np.int64)
-        table = np.zeros((2, places.PAIRS_TABLE), dtype=np.int32)
-        rows = np.arange(len(numbers))
-        count = self._functions.find_pairs(self._kept, numbers, rows, row_ends, pairs, table)
-        names = _text(*self._spans(pairs[:count, 0], pairs[:count, 1]))
-        values = _text(*self._spans(pairs[:count, 2], pairs[:count, 3]))
+        row_ends, pairs = pairs_of(self._functions, self._kept, self.numbers)
+        names = self._text(pairs[:, 0], pairs[:, 1])
+        values = self._text(pairs[:, 2], pairs[:, 3])
         return pa.MapArray.from_arrays(pa.array(row_ends), names, values, type=kind)
 
     def bodies(self) -> pa.Array:
@@ -164,7 +144,7 @@ class RowColumns:
             size_bytes = int(part[-1])
             part += at
             row, at = end, at + size_bytes
-        return _array(pa.binary(), offsets, out)
+        return array_of(pa.binary(), offsets, out)
 
     def _inflated(self, compressed: set[int]) -> pa.Array:
         found: list[bytes] = []
@@ -196,23 +176,14 @@ def _v6_bytes(numbers: Array, flag: int) -> Array:
     return extra
 
 
-def _text(offsets: Array, out: Array, seen: int, valid: Array | None = None) -> pa.Array:
-    """Return an array of text. Raises: LeftToMessages for text that is not UTF-8."""
-    array = _array(pa.string(), offsets, out, valid)
-    if seen & _NOT_ASCII:
+def _checked(array: pa.Array, seen: int) -> pa.Array:
+    """Return text. seen: the or of its bytes. Raises: LeftToMessages if it is not UTF-8."""
+    if seen & NOT_ASCII:
         try:
             array.validate(full=True)
         except pa.ArrowInvalid:
             raise LeftToMessages from None
     return array
-
-
-def _array(kind: pa.DataType, offsets: Array, data: Array, valid: Array | None = None) -> pa.Array:
-    validity = None
-    if valid is not None and not valid.all():
-        validity = pa.py_buffer(np.packbits(valid, bitorder="little"))
-    buffers = [validity, pa.py_buffer(offsets), pa.py_buffer(data)]
-    return pa.Array.from_buffers(kind, len(offsets) - 1, buffers)
 
 
 def to_batch(

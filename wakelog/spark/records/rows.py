@@ -25,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wakelog.arrow_arrays import NOT_ASCII, ids_of, pairs_of, spans_of
 from wakelog.compiled import fields as places
 from wakelog.compiled import layout
 from wakelog.protocol.compression import inflate
@@ -231,18 +232,13 @@ class Rows:
         return makers[field.name]
 
     def _text(self, begins: Array, ends: Array, *, valid: Array | None = None) -> pa.Array:
-        array, seen = self._spans(begins, ends, pa.string(), valid)
-        return _readable(array) if seen & 0x80 else array
+        return _readable(*self._spans(begins, ends, pa.string(), valid))
 
     def _spans(
         self, begins: Array, ends: Array, kind: pa.DataType, valid: Array | None = None
     ) -> tuple[pa.Array, int]:
         """Make an array of spans of the buffer; also return the or of all their bytes."""
-        offsets = np.empty(len(begins) + 1, dtype=np.int32)
-        out = np.empty(int((ends - begins).sum()), dtype=np.uint8)
-        begins, ends = np.ascontiguousarray(begins), np.ascontiguousarray(ends)
-        seen = FUNCTIONS.gather(self._walk.buffer, begins, ends, offsets, out)
-        return _array(kind, offsets, out, valid), seen
+        return spans_of(FUNCTIONS, self._walk.buffer, begins, ends, kind, valid)
 
     def _property(
         self, part: _Slice, begin: int, end: int, kind: pa.DataType | None = None
@@ -274,29 +270,14 @@ class Rows:
         return pa.array(texts, pa.string()).take(found.indices)
 
     def _ids(self, part: _Slice, *, use_uniq: bool) -> pa.Array:
-        offsets = np.empty(len(part.fields) + 1, dtype=np.int32)
-        room = 56 * len(part.fields)
-        if use_uniq:
-            room += int((part.fields[:, places.UNIQ_END] - part.fields[:, places.UNIQ_BEGIN]).sum())
-        out = np.empty(room, dtype=np.uint8)
-        v6 = part.numbers[:, layout.SYS_FLAG] & MESSAGE_STORE_HOST_V6 != 0
-        seen = FUNCTIONS.format_ids(self._walk.buffer, part.fields, v6, use_uniq, offsets, out)
-        array = _array(pa.string(), offsets, out[: offsets[-1]])
-        return _readable(array) if seen & 0x80 else array
+        is_v6 = part.numbers[:, layout.SYS_FLAG] & MESSAGE_STORE_HOST_V6 != 0
+        buffer, fields = self._walk.buffer, part.fields
+        return _readable(*ids_of(FUNCTIONS, buffer, fields, is_v6, use_uniq=use_uniq))
 
     def _found_pairs(self, part: _Slice) -> tuple[Array, Array]:
         """Return where each record's properties begin among all, and the places of all."""
         if self._pairs is None:
-            numbers = part.numbers
-            pairs_max = int(
-                (numbers[:, layout.PROPERTIES_BYTES] // places.PAIR_BYTES_MIN + 1).sum()
-            )
-            ends = np.empty(len(numbers) + 1, dtype=np.int32)
-            pairs = np.empty((pairs_max, 4), dtype=np.int64)
-            rows = np.arange(len(numbers))
-            table = np.zeros((2, places.PAIRS_TABLE), dtype=np.int32)
-            count = FUNCTIONS.find_pairs(self._walk.buffer, numbers, rows, ends, pairs, table)
-            self._pairs = ends, pairs[:count]
+            self._pairs = pairs_of(FUNCTIONS, self._walk.buffer, part.numbers)
         return self._pairs
 
     def _map(self, part: _Slice, field: pa.Field) -> pa.Array:
@@ -380,14 +361,6 @@ def _taken(columns: Array, rows: Array) -> Array:
     return columns[rows]
 
 
-def _array(kind: pa.DataType, offsets: Array, data: Array, valid: Array | None = None) -> pa.Array:
-    validity = None
-    if valid is not None and not valid.all():
-        validity = pa.py_buffer(np.packbits(valid, bitorder="little"))
-    buffers = [validity, pa.py_buffer(offsets), pa.py_buffer(data)]
-    return pa.Array.from_buffers(kind, len(offsets) - 1, buffers)
-
-
 @lru_cache(maxsize=HOSTS_KNOWN_MAX)
 def java_host_text(host: bytes) -> str:
     """Write the address and port of a record as `1.2.3.4:5` or `[0:0:0:0:0:0:0:1]:5`."""
@@ -398,8 +371,13 @@ def java_host_text(host: bytes) -> str:
     return f"[{':'.join(groups)}]:{port}"
 
 
-def _readable(array: pa.Array) -> pa.Array:
-    """Return text as it is if it is UTF-8, else with replacement characters."""
+def _readable(array: pa.Array, seen: int) -> pa.Array:
+    """Return text as it is if it is UTF-8, else with replacement characters.
+
+    seen: the or of all its bytes.
+    """
+    if not seen & NOT_ASCII:
+        return array
     try:
         array.validate(full=True)
     except pa.ArrowInvalid:
