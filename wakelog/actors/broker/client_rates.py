@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from wakelog.broker.membership import Client, GroupClients
-from wakelog.network.background import OnFailed, run_once
+from wakelog.network.background import OnFailed, gathered, run_once
 from wakelog.network.errors import RemotingError
 from wakelog.protocol.bodies import ConsumerRunningInfo, decode_body
 from wakelog.protocol.codes import VERSION_3_1_8, RequestCode, ResponseCode
@@ -77,18 +77,13 @@ class ClientRates:
             self._round.cancel()
 
     async def _ask_all(self, members: Sequence[Member]) -> None:
+        answers = await gathered(self._status, members, at_once_max=AT_ONCE_MAX)
         found: Rates = {}
-        waiting = iter(members)
-
-        async def ask_on() -> None:
-            for member in waiting:
-                for topic, status in (await self._status(member)).items():
-                    by_topic = found.setdefault(member.group, {}).setdefault(topic, {})
-                    channel = member.client.channel
-                    address = f"{channel.remote_host}:{channel.remote_port}"
-                    by_topic.setdefault(address, {})[member.client.client_id] = status
-
-        await asyncio.gather(*(ask_on() for _ in range(AT_ONCE_MAX)))
+        for (group, client), by_topic in zip(members, answers, strict=True):
+            address = f"{client.channel.remote_host}:{client.channel.remote_port}"
+            for topic, status in by_topic.items():
+                of_topic = found.setdefault(group, {}).setdefault(topic, {})
+                of_topic.setdefault(address, {})[client.client_id] = status
         self.found = found
 
     async def _status(self, member: Member) -> dict[str, dict[str, float]]:
