@@ -107,15 +107,15 @@ class SendRun(RemotingCommand, kw_only=True, gc=False):
     chunk: kept until the last send is taken.
     queues: the distinct (topic, queue id) of all messages.
     count: of sends. taken_count: how many of them are done.
-    admitted_count: how many of them, with those that are done, their sender may make as far as that
-        is known; the next one behind them is not placed. -1 if all may.
+    admitted_end: the first send that is not known to be allowed; access control sets it. -1 if all
+        are allowed.
     """
 
     chunk: memoryview
     queues: tuple[tuple[str, int], ...]
     count: int
     taken_count: int = 0
-    admitted_count: int = -1
+    admitted_end: int = -1
 
     @property
     def left_count(self) -> int:
@@ -125,7 +125,7 @@ class SendRun(RemotingCommand, kw_only=True, gc=False):
     @property
     def placed_end(self) -> int:
         """The first send behind those that may be placed."""
-        return self.count if self.admitted_count < 0 else self.admitted_count
+        return self.count if self.admitted_end < 0 else self.admitted_end
 
     def place(self, queues: RunQueues, rules: RunRules, room: LogRoom) -> PlacedRun:
         """Encode the records of the next sends that are admitted, up to one that needs more.

@@ -145,14 +145,14 @@ class AccessControl:
 
     def admit(self, run: SendRun, processor: Processor, host: str) -> None:
         """Set how many sends of a run their sender may make; the next one behind is for `check`."""
-        if run.taken_count < run.admitted_count or self.table.white_addresses.match(host):
+        if run.taken_count < run.admitted_end or self.table.white_addresses.match(host):
             return
         needs = [rule.permission for rule in processor.access if rule.attribute]
         index = run.taken_count
-        near: dict[bytes, bool] = {}
-        while index < run.count and self._admits(run, index, needs, host, near):
+        listed: dict[bytes, bool] = {}
+        while index < run.count and self._admits(run, index, needs, host, listed):
             index += 1
-        run.admitted_count = index
+        run.admitted_end = index
 
     def _admits(
         self,
@@ -160,17 +160,17 @@ class AccessControl:
         index: int,
         needs: Sequence[Permission],
         host: str,
-        near: dict[bytes, bool],
+        listed: dict[bytes, bool],
     ) -> bool:
-        """Return whether one send passes. near: what is known of the white lists of accounts."""
+        """Return whether one send passes. listed: by account, whether its list has the host."""
         send = run.signed(index)
         account = None if send is None else self.table.find(send.access_key.decode())
         if send is None or account is None:
             return False
-        is_near = near.get(send.access_key)
-        if is_near is None:
-            is_near = near[send.access_key] = account.white_addresses.match(host)
-        if is_near:
+        is_listed = listed.get(send.access_key)
+        if is_listed is None:
+            is_listed = listed[send.access_key] = account.white_addresses.match(host)
+        if is_listed:
             return True
         expected = signature_over(send.content, account.secret_key)
         if not hmac.compare_digest(send.signature, expected):
