@@ -26,9 +26,11 @@ def small_plan(
     transport: Transport = Transport.NOTIFICATIONS,
     segment_bytes: int = 1 << 20,
     broker_count: int = 1,
+    replica_count: int = 1,
 ) -> Plan:
     """Return a plan with small files on ports that are free now."""
-    firsts = range(0, broker_count * PORTS_BETWEEN_BROKERS, PORTS_BETWEEN_BROKERS)
+    stores_count = broker_count * replica_count
+    firsts = range(0, stores_count * PORTS_BETWEEN_BROKERS, PORTS_BETWEEN_BROKERS)
     offsets = [first + above for first in firsts for above in (-2, 0, 1)]
     return make_plan(
         UpOptions(
@@ -39,6 +41,7 @@ def small_plan(
             is_local=is_local,
             transport=transport,
             broker_count=broker_count,
+            replica_count=replica_count,
             settings=(
                 f"mappedFileSizeCommitLog={segment_bytes}",
                 "mappedFileSizeConsumeQueue=6000",

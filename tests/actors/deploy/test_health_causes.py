@@ -20,9 +20,9 @@ import pytest
 from tests.actors.client import Client
 from tests.actors.deployments import small_plan, wait_until
 from tests.compat.processes import free_port
+from wakelog.actors.broker.replica import Replica
 from wakelog.actors.deploy.local import LocalDeployment
-from wakelog.actors.deploy.plan import Plan, UpOptions
-from wakelog.actors.deploy.planning import PORTS_BETWEEN_BROKERS, make_plan
+from wakelog.actors.deploy.plan import Plan
 from wakelog.storage.file_system import DiskUsage, FileSystem
 
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.long]
@@ -115,30 +115,24 @@ def test_a_hung_disk_and_a_full_one_differ(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def replicas_plan(store: Path, register: Path) -> Plan:
-    """Return the plan of a master and a follower."""
-    offsets = [first + above for first in (0, PORTS_BETWEEN_BROKERS) for above in (-2, 0, 1)]
-    return make_plan(
-        UpOptions(
-            store=str(store),
-            name_server_port=free_port(),
-            broker_port=free_port(*offsets),
-            replica_count=2,
-            is_local=True,
-            metrics_port=0,
-            settings=("mappedFileSizeCommitLog=1048576", f"wakelog.register=file://{register}"),
-        )
-    )
+def in_sync_of(replica: Replica) -> frozenset[int]:
+    """Return the members of the in-sync set, none before the first election."""
+    in_sync = replica.election.in_sync
+    return frozenset() if in_sync is None else in_sync.members
 
 
 def test_a_lost_register_and_a_replica_that_lags_differ(tmp_path: Path) -> None:
     register = tmp_path / "register"
 
     async def main() -> None:
-        plan = replicas_plan(tmp_path / "store", register)
+        setting = f"wakelog.register=file://{register}"
+        plan = small_plan(tmp_path / "store", setting, replica_count=2)
         master, follower = plan.brokers
         async with probed(plan, FileSystem()) as (deployment, probe):
             client = Client(master.address)
+            elected = deployment.brokers[0].hosted.replica
+            assert elected is not None
+            await wait_until(lambda: len(in_sync_of(elected)) == 2, "both are in sync")
             await probe.until(master.name, "works", is_ready=True)
             register.rename(tmp_path / "away")
             register.write_text("no folder")
