@@ -74,9 +74,8 @@ class RocketMQBroker(dramatiq.Broker):
         )
         self._make_sender()  # refuses bad arguments now
         self._opening = threading.Lock()
-        self._sender: tuple[int, BlockingSender] | None = (
-            None  # with the process that has opened it
-        )
+        # With the id of the process that has opened it: a fork opens one of its own.
+        self._sender: tuple[int, BlockingSender] | None = None
 
     @property
     def sender(self) -> BlockingSender:

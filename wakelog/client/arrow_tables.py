@@ -234,9 +234,10 @@ class ArrowTables:
         wanted = pyarrow.array(sorted(ids), pyarrow.string())
         for handed in list(self._handed.values()):
             found = pyarrow.compute.is_in(handed.ids, wanted).to_numpy(zero_copy_only=False)
-            for rows, places in handed.parts(0, len(found)):
-                first = _first_place(handed, rows)
-                self._close(rows, found[first + places.start : first + places.stop])
+            first = 0
+            for rows in handed.rows:
+                self._close(rows, found[first : first + len(rows)])
+                first += len(rows)
         in_hand = [one for queue in self._inbox.queues.values() for one in queue.in_hand()]
         self._settle([one for one in in_hand if one.offset_message_id in ids])
 
@@ -297,14 +298,6 @@ def _address(ids: Any) -> int:
     """Return where the texts of a column lie, by which a batch is known."""
     data = ids.buffers()[2] if len(ids.buffers()) > 2 else None
     return 0 if data is None else int(data.address)
-
-
-def _first_place(handed: Handed, rows: PulledRows) -> int:
-    return next(
-        stop - len(one)
-        for one, stop in zip(handed.rows, accumulate(map(len, handed.rows)), strict=True)
-        if one is rows
-    )
 
 
 def _in_parts(rows: Sequence[PulledRows]) -> Iterator[list[PulledRows]]:

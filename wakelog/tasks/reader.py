@@ -175,13 +175,16 @@ class TaskReader(Opened):
         if message not in self.in_hand:
             return
         if self._is_shared:
-            key, tags = " ".join(message.keys), message.tags
-            await self._sender.put(self._home, body, due_ms=due_ms, key=key, tags=tags)
+            await self._put_again(message, body, due_ms)
             await self.ack(message)
         else:
             del self.in_hand[message]
             self._ready.append(message)
             self._on_ready()
+
+    async def _put_again(self, message: ConsumerMessage, body: bytes, due_ms: int) -> None:
+        key, tags = " ".join(message.keys), message.tags
+        await self._sender.put(self._home, body, due_ms=due_ms, key=key, tags=tags)
 
     async def refuse(self, message: ConsumerMessage, reason: str) -> None:
         """Make a message a dead letter of the group; what is broadcast has none and is dropped."""
@@ -232,8 +235,7 @@ class TaskReader(Opened):
 
     async def _hop(self, message: ConsumerMessage, due_ms: int) -> None:
         try:
-            key, tags = " ".join(message.keys), message.tags
-            await self._sender.put(self._home, message.body, due_ms=due_ms, key=key, tags=tags)
+            await self._put_again(message, message.body, due_ms)
         except ClientError as error:
             logger.warning("not delayed further yet: %s: %s", error, place_of(message))
             self._wait_for(message, round(AGAIN_SECONDS * 1000))

@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from wakelog.actors.ray.fast_start import guard
+from wakelog.telemetry.lean_import import import_structlog
 
 if TYPE_CHECKING:
     from wakelog.actors.ray.fast_start.node import FastRay
@@ -160,8 +161,6 @@ def main() -> int:
     """Run a head, or a worker in a process that its template has forked."""
     config = msgspec.json.decode(sys.argv[1], type=HeadConfig)
     if config.plain_because is None:
-        from wakelog.telemetry.lean_import import import_structlog
-
         import_structlog()
         from wakelog.actors.ray.fast_start import worker_template
 
