@@ -17,7 +17,7 @@ from faststream.exceptions import HandlerException
 from faststream.message import StreamMessage
 
 from wakelog.client import ConsumerMessage
-from wakelog.faststream.fields import BadBody
+from wakelog.client.typed import Bad
 from wakelog.faststream.message import RocketMQMessage, place_of
 
 
@@ -28,7 +28,7 @@ class Unreadable(HandlerException):
 class BadBodies:
     """Makes the middleware of each message (BrokerMiddleware)."""
 
-    def __init__(self, goes: BadBody, logger: LoggerState) -> None:
+    def __init__(self, goes: Bad, logger: LoggerState) -> None:
         """goes: `skip` or `dead_letters`."""
         self.goes = goes
         self.logger = logger

@@ -21,9 +21,9 @@ from faststream.specification.schema import BrokerSpec
 
 from wakelog.client import Producer, Receipt
 from wakelog.client.options import Target
+from wakelog.client.typed import Bad
 from wakelog.faststream.config import Clients, RocketMQBrokerConfig, make_logger, settings_of
 from wakelog.faststream.fields import (
-    BadBody,
     BrokerFields,
     PublishFields,
     check_names,
@@ -51,7 +51,7 @@ class RocketMQBroker(RocketMQRegistrator, BrokerUsecase[Any, Producer, RocketMQB
         *,
         group: str = "faststream",
         allow_auto_create_topics: bool = True,
-        bad_body: BadBody = "raise",
+        bad_body: Bad = "raise",
         trace: bool = False,
         routers: Iterable[RocketMQRegistrator] = (),
         security: BaseSecurity | None = None,

@@ -16,7 +16,8 @@ from faststream.security import BaseSecurity, SASLPlaintext
 from wakelog.client import ClientError, Consumer, Producer
 from wakelog.client.admin import open_admin
 from wakelog.client.options import Settings, Target, with_namespace
-from wakelog.faststream.fields import BadBody, BrokerFields
+from wakelog.client.typed import Bad
+from wakelog.faststream.fields import BrokerFields
 from wakelog.faststream.producer import RocketMQProducer
 
 CREATED_QUEUES: Final = 4
@@ -75,7 +76,7 @@ class RocketMQBrokerConfig(BrokerConfig):
     producer: RocketMQProducer = field(default_factory=lambda: RocketMQProducer(None, None))
     clients: Clients = field(default_factory=lambda: Clients("localhost:9876", "faststream", False))
     creates_topics: bool = True
-    bad_body: BadBody = "raise"
+    bad_body: Bad = "raise"
 
 
 def settings_of(security: BaseSecurity | None, given: BrokerFields) -> Settings:

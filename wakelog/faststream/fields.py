@@ -6,7 +6,7 @@ The names are those of FastStream's Kafka broker where RocketMQ has the same thi
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final, Literal, TypeAlias, TypedDict
+from typing import Any, Final, Literal, TypedDict, get_args
 
 from fast_depends import Provider
 from fast_depends.dependencies import Dependant
@@ -23,10 +23,9 @@ from wakelog.client import InvalidArgument
 from wakelog.client.messages import MessageFields
 from wakelog.client.options import Settings
 from wakelog.client.plain import unknown_names
+from wakelog.client.typed import Bad
 
-BadBody: TypeAlias = Literal["raise", "skip", "dead_letters"]
-"""Where a body goes that no decoder can read: the way of `ack_policy`, nowhere, or aside."""
-BAD_BODY: Final = ("raise", "skip", "dead_letters")
+BAD_BODY: Final[tuple[Bad, ...]] = get_args(Bad)
 
 
 class PublishFields(TypedDict, total=False):
@@ -87,7 +86,7 @@ class SubscriberFields(TypedDict, total=False):
     max_records: int
     batch_timeout_ms: int
     max_workers: int
-    bad_body: BadBody | None
+    bad_body: Bad | None
     ack_policy: AckPolicy
     no_reply: bool
     dependencies: Sequence[Dependant]
@@ -170,7 +169,7 @@ def start_of(given: SubscriberFields) -> Literal["first", "last"] | datetime:
     return places[reset]
 
 
-def plain_bad_body(given: str) -> BadBody:
+def plain_bad_body(given: str) -> Bad:
     """Return where unreadable bodies go. Raises: SetupError."""
     for known in BAD_BODY:
         if given == known:

@@ -26,10 +26,10 @@ from faststream.specification.asyncapi.utils import resolve_payloads
 from faststream.specification.schema import Message, Operation, SubscriberSpec
 
 from wakelog.client import ClientError, Consumer, ConsumerMessage, Sql
+from wakelog.client.typed import Bad
 from wakelog.faststream.bad_body import BadBodies
 from wakelog.faststream.config import RocketMQBrokerConfig
 from wakelog.faststream.fields import (
-    BadBody,
     SubscriberFields,
     check_names,
     plain_bad_body,
@@ -79,7 +79,7 @@ class SubscriberConfig(SubscriberUsecaseConfig):
         return Sql(sql) if sql else self.given.get("tags", "*")
 
     @property
-    def bad_body(self) -> BadBody:
+    def bad_body(self) -> Bad:
         """Where unreadable bodies go: as the subscriber says, else as the broker."""
         return self.given.get("bad_body") or self._outer_config.bad_body
 
