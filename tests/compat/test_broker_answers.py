@@ -361,8 +361,9 @@ def checking(expression: str, kind: str) -> Request:
     return json_request(46, {"clientId": "c", "group": "g", "subscriptionData": subscription})
 
 
+DELAY_OFFSETS = Request(45)
 REST = [
-    Request(45),
+    DELAY_OFFSETS,
     checking("*", "TAG"),
     checking("a > 1", "SQL92"),
     checking("a >", "SQL92"),
@@ -527,10 +528,18 @@ def play(address: str) -> list[Answer]:
     with RawConnection(address, language="JAVA", version=399) as connection:
         for number, act in enumerate(ACTS):
             settle(connection, f"act{number}")
+            if act is REST:  # a message of level 1 was sent, and is due after a second
+                wait_until(lambda: levels_delivered(connection), what="a delayed message delivered")
             for request in act:
                 frame = connection.ask(request.code, request.fields, request.body)
                 found.append(answered(request, frame, int(address.rpartition(":")[2])))
     return found
+
+
+def levels_delivered(connection: RawConnection) -> int:
+    """Return of how many delay levels the broker has delivered a message."""
+    answer = connection.ask(DELAY_OFFSETS.code)
+    return len(fastjson.loads(answer.body)["offsetTable"])
 
 
 def settle(connection: RawConnection, key: str) -> None:
