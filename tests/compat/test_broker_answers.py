@@ -528,7 +528,7 @@ def play(address: str) -> list[Answer]:
     with RawConnection(address, language="JAVA", version=399) as connection:
         for number, act in enumerate(ACTS):
             settle(connection, f"act{number}")
-            if act is REST:  # a message of level 1 was sent, and is due after a second
+            if act is AFTER:  # QUERIES send one back with level 1, which is due after a second
                 wait_until(lambda: levels_delivered(connection), what="a delayed message delivered")
             for request in act:
                 frame = connection.ask(request.code, request.fields, request.body)
