@@ -4,10 +4,11 @@ import colorsys
 import importlib
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from wakelog.telemetry.lean_import import hidden
+from wakelog.telemetry.lean_import import hidden, put_off
 
 
 def test_only_what_is_not_imported_yet_is_hidden_and_only_meanwhile(
@@ -19,6 +20,30 @@ def test_only_what_is_not_imported_yet_is_hidden_and_only_meanwhile(
     with hidden("colorsys"), pytest.raises(ModuleNotFoundError):
         importlib.import_module("colorsys")
     assert importlib.import_module("colorsys") is not colorsys
+
+
+def test_a_package_that_is_put_off_is_imported_when_it_is_used(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "later").mkdir()
+    (tmp_path / "later" / "__init__.py").write_text("value = [1]")
+    (tmp_path / "later" / "part.py").write_text("from later import value")
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in ("later", "later.part"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    with put_off("later", "colorsys"):
+        assert sys.modules["colorsys"] is colorsys
+        given = importlib.import_module("later")
+    assert "later" not in sys.modules
+    assert given.value == [1] and given.value is sys.modules["later"].value
+    with pytest.raises(AttributeError, match="later"):
+        print(given.absent)
+    with put_off("later"):
+        assert importlib.import_module("later").value is given.value
+    del sys.modules["later"]
+    with put_off("later"):
+        part = importlib.import_module("later.part")  # needs the package at once
+    assert part.value is sys.modules["later"].value
 
 
 _PROGRAM = """

@@ -7,6 +7,9 @@ import contextlib
 import importlib
 import sys
 from collections.abc import Iterator
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
 
 
 @contextlib.contextmanager
@@ -20,6 +23,35 @@ def hidden(package: str) -> Iterator[None]:
         yield
     finally:
         del sys.modules[package]
+
+
+@contextlib.contextmanager
+def put_off(*packages: str) -> Iterator[None]:
+    """Have what is imported meanwhile import packages when it uses them, unless they are there.
+
+    It is given modules that read everything from the real one. `from package import name` is a use.
+    """
+    given = {name: _import_when_read(name) for name in packages if name not in sys.modules}
+    sys.modules.update(given)
+    try:
+        yield
+    finally:
+        for name, module in given.items():
+            if sys.modules.get(name) is module:
+                del sys.modules[name]
+
+
+def _import_when_read(package: str) -> ModuleType:
+    given = ModuleType(package)
+
+    def found(name: str) -> Any:
+        if sys.modules.get(package) is given:
+            del sys.modules[package]
+        return getattr(importlib.import_module(package), name)
+
+    given.__spec__ = ModuleSpec(package, loader=None)  # an import statement reads no more of it
+    vars(given)["__getattr__"] = found
+    return given
 
 
 def import_structlog() -> None:

@@ -29,6 +29,28 @@ def test_ray_sees_pydantic_only_where_it_is_imported_or_needed(before: str, is_s
     assert found.stdout == f"{is_seen} True\nTrue\n"
 
 
+_LATER = """
+import sys
+from wakelog.actors.ray.fast_start.worker_template import import_actors
+import_actors()
+print(sorted({"jsonschema", "requests", "urllib3", "wcwidth"} & set(sys.modules)))
+from ray._private.accelerators import tpu
+from ray._private.runtime_env import plugin_schema_manager
+print(tpu.requests.Request("GET", "http://a").method, tpu.requests.exceptions.Timeout.__name__)
+print(plugin_schema_manager.jsonschema.validate({}, {"type": "object"}))
+import jsonschema, requests
+print(requests.Request is tpu.requests.Request)
+"""
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_ray_imports_an_http_client_when_it_uses_it() -> None:
+    command = [sys.executable, "-c", _LATER]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert found.stdout.splitlines() == ["[]", "GET Timeout", "None", "True"]
+
+
 _EXPORT = """
 import dis
 from wakelog.actors.ray.fast_start.worker_template import import_actors

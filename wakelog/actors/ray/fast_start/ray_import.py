@@ -8,6 +8,10 @@ Before the first call Ray also imports pyarrow and Starlette, if they are instal
 types of theirs for pickling: 27 MB in each process. With `put_off_picklers` it waits for pyarrow
 until that is imported otherwise, and leaves Starlette to Ray Serve.
 
+Ray also imports an HTTP client, a checker of schemas and the widths of characters, a third of its
+imports and as much CPU. With the first two it waits until it uses them, and measures tables of text
+without the last, as it does where that is not installed.
+
 Ray hashes the disassembly of each actor's class that it exports, and only keeps the hash. That
 takes 10 ms of CPU a class, one after the other, before their actors start. So it is left out.
 
@@ -28,12 +32,17 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Final
 
-from wakelog.telemetry.lean_import import hidden
+from wakelog.telemetry.lean_import import hidden, put_off
 
 HAS_NODES = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 """Whether Ray has nodes on several machines, which have to reach each other: "1" or "0"."""
 
 _COMPATIBILITY: Final = "ray._common.pydantic_compat"
+_USAGE: Final = "ray._common.usage.usage_lib"
+"""Which every node and every driver imports."""
+
+_USED_LATER: Final = ("jsonschema", "requests")
+"""What Ray imports at once, for plug-ins of runtime environments and to ask clouds for TPUs."""
 
 
 def import_ray() -> None:
@@ -42,8 +51,9 @@ def import_ray() -> None:
         importlib.import_module("ray")
         return
     try:
-        with hidden("pydantic"):
+        with hidden("pydantic"), hidden("wcwidth"), put_off(*_USED_LATER):
             module = importlib.import_module(_COMPATIBILITY)
+            importlib.import_module(_USAGE)
     except ModuleNotFoundError:
         return  # the guard reports it
     _fill_on_demand(module)
