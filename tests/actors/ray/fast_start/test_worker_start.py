@@ -1,6 +1,5 @@
 """What the raylet runs for each worker; the fork itself is tested with the template."""
 
-import json
 import os
 import socket
 import sys
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from wakelog.actors.ray.fast_start.worker_start import FORKED, ask_template
+from wakelog.actors.ray.fast_start.worker_template import WorkerRequest
 
 
 @pytest.mark.parametrize(("answer", "is_forked"), [(FORKED, True), (b"", False), (b"?", False)])
@@ -35,9 +35,10 @@ def test_only_the_answer_forked_counts(short_path: Path, answer: bytes, is_forke
         thread.start()
         assert ask_template(path) is is_forked
         thread.join()
-    request = json.loads(asked[0])
-    assert request["arguments"] == sys.argv and request["executable"] == sys.executable
-    assert request["environment"] == dict(os.environ) and request["directory"] == os.getcwd()
+    request = WorkerRequest.read(asked[0])
+    assert request.arguments == sys.argv and request.executable == sys.executable
+    assert request.environment == dict(os.environ) and request.directory == os.getcwd()
+    assert request.leads_group is (os.getpgrp() == os.getpid())
 
 
 def test_without_a_listener_there_is_no_template(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from wakelog.actors.ray.fast_start.worker_template import (
 from wakelog.actors.ray.private_ray import RayCluster
 
 CPU_SECONDS_MAX = 0.5
+LONG = 1 << 20
 
 TEMPLATE = {"RAY_AUTH_MODE": "token", "PYTHONPATH": "/here", "TMPDIR": "/tmp"}
 
@@ -92,7 +94,7 @@ def template(short_path: Path) -> Iterator[Path]:
 def start_worker(path: Path, directory: Path, **changes: str) -> "subprocess.Popen[bytes]":
     """Run what the raylet runs, in a group of its own; `--help` ends Ray's own worker early."""
     return subprocess.Popen(
-        [sys.executable, worker_start.__file__, "--help"],
+        [sys.executable, *worker_start.FLAGS, worker_start.__file__, "--help"],
         stdout=subprocess.PIPE,
         env={**os.environ, SOCKET_VARIABLE: str(path), **changes},
         cwd=directory,
@@ -114,12 +116,14 @@ def test_a_fork_takes_over_arguments_environment_and_streams(
 
 @pytest.mark.process
 def test_a_template_serves_after_a_malformed_request(template: Path, tmp_path: Path) -> None:
-    for nonsense in (b"", b"nonsense", b"{}"):
+    short = b" 0\0/python\0/\0"
+    for nonsense in (b"", b"nonsense", short + b"0", short + b"x\0x", short + b"1\0" + b"x" * LONG):
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(str(template))
             connection.sendall(nonsense)
             connection.shutdown(socket.SHUT_WR)
-            assert connection.recv(1) != FORKED
+            with suppress(ConnectionResetError):  # it was not read to its end
+                assert connection.recv(1) != FORKED
     with start_worker(template, tmp_path, COLOUR="red") as starter:
         assert b"red" in starter.communicate(timeout=20)[0]
 

@@ -153,12 +153,14 @@ def fork_for(
         data, descriptors, _, _ = socket.recv_fds(connection, REQUEST_BYTES_MAX, 3)
         while len(data) <= REQUEST_BYTES_MAX and (part := connection.recv(REQUEST_BYTES_MAX)):
             data += part
-        request = msgspec.json.decode(data, type=WorkerRequest)
+        if len(data) > REQUEST_BYTES_MAX:
+            raise ValueError("a request that is too long")
+        request = WorkerRequest.read(data)
         if len(descriptors) == 3 and is_fork_enough(request, environment):
             if os.fork() == 0:
                 return request, descriptors
             connection.send(FORKED)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, ValueError):
         pass  # the client runs Ray's own script
     close_all(descriptors)
     return None
@@ -172,6 +174,16 @@ class WorkerRequest(msgspec.Struct, frozen=True):
     environment: dict[str, str]
     directory: str
     leads_group: bool
+
+    @classmethod
+    def read(cls, data: bytes) -> "WorkerRequest":
+        """Read the fields that `worker_start` writes. Raises: ValueError."""
+        leads_group, executable, directory, count, *rest = map(os.fsdecode, data[1:].split(b"\0"))
+        arguments, pairs = rest[: int(count)], rest[int(count) :]
+        if not arguments or leads_group not in ("0", "1"):
+            raise ValueError("a request without a script, or of another form")
+        environment = {name: value for name, _, value in (one.partition("=") for one in pairs)}
+        return cls(arguments, executable, environment, directory, leads_group == "1")
 
 
 def close_all(descriptors: list[int]) -> None:
