@@ -7,7 +7,7 @@ machine.)
 
     read the configuration    from the command line
     start the daemons         the fast way, or by `ray.init` (`plain_start`)
-    print one line of JSON    the address
+    print one line of JSON    the address, once they can be joined
     wait                      until standard input ends, SIGTERM comes, or a daemon dies
     end the daemons           and every process of the session, and the directories
 
@@ -72,18 +72,34 @@ class HeadReady(msgspec.Struct, frozen=True):
 
 
 def start_ray(config: HeadConfig) -> FastRay | PlainRay:
-    """Start the daemons. Raises: whatever Ray raises."""
-    start: type[FastRay | PlainRay]
+    """Start the daemons, and say so once they can be joined. Raises: whatever Ray raises."""
+    # Ray makes its own directory readable for all users, and the token is beside it.
+    directory = f"{config.directories[0]}/ray"
+
+    def announce(address: str) -> None:
+        line = msgspec.json.encode(HeadReady(address, config.plain_because))
+        sys.stdout.write(line.decode() + "\n")
+        sys.stdout.flush()
+
     if config.plain_because is None:
-        from wakelog.actors.ray.fast_start.node import FastRay as start
-    else:
-        from wakelog.actors.ray.plain_start import PlainRay as start
-    return start(
+        from wakelog.actors.ray.fast_start.node import FastRay
+
+        return FastRay(
+            worker_count=config.worker_count,
+            object_store_bytes=OBJECT_STORE_BYTES,
+            directory=directory,
+            announce=announce,
+        )
+    from wakelog.actors.ray.plain_start import PlainRay
+
+    started = PlainRay(
         worker_count=config.worker_count,
         object_store_bytes=OBJECT_STORE_BYTES,
-        # Ray makes its own directory readable for all users, and the token is beside it.
-        directory=f"{config.directories[0]}/ray",
+        directory=directory,
     )
+    signal.signal(signal.SIGTERM, _raise_exit)  # ray.init has put its own handler there
+    announce(started.address)
+    return started
 
 
 def wait_end(started: FastRay | PlainRay) -> int:
@@ -138,10 +154,6 @@ def run_head(config: HeadConfig) -> int:
     started = None
     try:
         started = start_ray(config)
-        signal.signal(signal.SIGTERM, _raise_exit)  # ray.init has put its own handler there
-        ready = HeadReady(started.address, config.plain_because)
-        sys.stdout.write(msgspec.json.encode(ready).decode() + "\n")
-        sys.stdout.flush()
         return wait_end(started)
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -35,19 +35,23 @@ def option(name: str, arguments: list[str]) -> str:
     return next(one.removeprefix(start) for one in arguments if one.startswith(start))
 
 
-def write_port(name: str, port: int, arguments: list[str]) -> None:
-    """Write a port where the raylet reads it, whole or not at all."""
-    directory, node = option("session-dir", arguments), option("node-id", arguments)
+def write_port(name: str, port: int, directory: str, node: str) -> None:
+    """Write a port of a node where its raylet reads it, whole or not at all."""
     path = Path(directory, f"{name}_{node}")
     written = path.with_name(path.name + ".stand_in")
     written.write_text(str(port))
     written.replace(path)
 
 
+def write_unused_ports(directory: str, node: str) -> None:
+    """Write that the dashboard's agent of a node has no ports."""
+    for name in UNUSED_PORTS:
+        write_port(name, -1, directory, node)
+
+
 def replace_dashboard_agent(arguments: list[str]) -> NoReturn:
     """Be the dashboard's agent until the raylet ends."""
-    for name in UNUSED_PORTS:
-        write_port(name, -1, arguments)
+    write_unused_ports(option("session-dir", arguments), option("node-id", arguments))
     if sees_end_of_raylet():
         os.execvp("cat", ["cat"])
     os.execvp("sleep", ["sleep", SLEEP_SECONDS])
@@ -65,7 +69,8 @@ def replace_environment_agent(arguments: list[str]) -> NoReturn:
     """Be the agent of runtime environments; become the real one at the first connection."""
     listener = socket.create_server((option("node-ip-address", arguments), 0))
     port = listener.getsockname()[1]
-    write_port(ENVIRONMENT_PORT, port, arguments)
+    directory, node = option("session-dir", arguments), option("node-id", arguments)
+    write_port(ENVIRONMENT_PORT, port, directory, node)
     waited_for = [listener.fileno(), *([STANDARD_INPUT] if sees_end_of_raylet() else [])]
     if STANDARD_INPUT in select.select(waited_for, [], [])[0]:
         sys.exit()

@@ -6,14 +6,20 @@
 
 Workers come from a template (see `worker_template`).
 
+Ray looks every 0.1 s for the port of its head service, and the raylet every 0.05 s for those of its
+agents. So the first is looked for more often, and the ports that agents have not are written before
+the raylet starts.
+
 Ray checks whether the node has registered 0.1 s after starting it, and sleeps a second if not. Half
-of all starts took that second. So registration is awaited before Ray checks.
+of all starts took that second. So registration is awaited here, and announced before Ray checks.
 
 Source: ray._private.node.Node, ray._private.services (2.60).
 """
 
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,14 +44,25 @@ NODE_PARAMETERS: Final = {
 REGISTER_SECONDS_MAX = 30.0
 """Ray's own limit."""
 
-REGISTER_CHECK_SECONDS = 0.02
+REGISTER_CHECK_SECONDS = 0.005
+PORT_CHECK_MS = 5
 
 
 class FastRay:
     """The daemons of a Ray on the loopback interface."""
 
-    def __init__(self, *, worker_count: int, object_store_bytes: int, directory: str) -> None:
-        """Start them, as the head of a cluster."""
+    def __init__(
+        self,
+        *,
+        worker_count: int,
+        object_store_bytes: int,
+        directory: str,
+        announce: Callable[[str], None],
+    ) -> None:
+        """Start them, as the head of a cluster.
+
+        announce: called with the address once drivers can join; Ray still checks the node then.
+        """
         from ray._private.node import Node
         from ray._private.parameter import RayParams
 
@@ -57,10 +74,15 @@ class FastRay:
 
             def start_ray_processes(self) -> None:
                 starter: Any = super()
+                node: Any = self
+                agent_stubs.write_unused_ports(node.get_session_dir_path(), node.node_id)
                 starter.start_ray_processes()
                 _wait_registered(self)
+                announce(node.address)
 
         leave_out_agents()
+        look_often_for_ports()
+        flag_workers()
         make_parameters: Any = RayParams  # Ray's own annotations are not those of its values
         parameters = make_parameters(
             **NODE_PARAMETERS,
@@ -72,7 +94,6 @@ class FastRay:
         self._node: Any = QuickNode(
             parameters, head=True, shutdown_at_exit=False, spawn_reaper=True
         )
-        self.address: str = self._node.address
 
     def has_ended(self) -> bool:
         """Return whether a daemon has died."""
@@ -93,6 +114,25 @@ def leave_out_agents() -> None:
     ray._private.utils.get_dashboard_dependency_error = lambda: absent
     services: Any = ray._private.services
     services._build_python_executable_command_memory_profileable = _stub_command
+
+
+def look_often_for_ports() -> None:
+    """Have the nodes that this process starts see soon that a daemon listens."""
+    import ray._private.node
+    import ray._raylet
+
+    node: Any = ray._private.node
+    raylet: Any = ray._raylet
+    wait = raylet.wait_for_persisted_port
+    node.wait_for_persisted_port = partial(wait, poll_interval_ms=PORT_CHECK_MS)
+
+
+def flag_workers() -> None:
+    """Have the nodes that this process starts run `worker_start` with its flags."""
+    import ray._private.services
+
+    services: Any = ray._private.services
+    services._site_flags = lambda: list(worker_start.FLAGS)
 
 
 def _stub_command(_component: str, _session_directory: str, **_options: Any) -> list[str]:
