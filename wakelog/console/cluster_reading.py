@@ -265,9 +265,13 @@ def _together(servers: Iterable[NameServerReading]) -> ClusterInfo:
 async def _step(
     brokers: Iterable[BrokerReading],
     asks_of: Callable[[BrokerReading], Iterable[Ask]],
-    seconds_max: float = BROKER_SECONDS_MAX,
+    seconds_max: float | None = None,
 ) -> None:
-    """Ask brokers beside each other; a broker keeps its first failure."""
+    """Ask brokers beside each other; a broker keeps its first failure.
+
+    seconds_max: for one broker, `BROKER_SECONDS_MAX` if None.
+    """
+    limit = BROKER_SECONDS_MAX if seconds_max is None else seconds_max
 
     async def keep_failure(broker: BrokerReading, ask: Ask) -> None:
         try:
@@ -276,7 +280,7 @@ async def _step(
             broker.failure = broker.failure or error
 
     async def ask_all(broker: BrokerReading) -> None:
-        async with within(seconds_max, f"{broker.address} does not answer"):
+        async with within(limit, f"{broker.address} does not answer"):
             one = partial(keep_failure, broker)
             await gathered(one, asks_of(broker), at_once_max=IN_FLIGHT_MAX)
 
