@@ -104,6 +104,11 @@ class FakeStore:
         self.queries: list[tuple[str, str, int, int, int]] = []
 
     @property
+    def min_physical_offset(self) -> int:
+        """Where the log begins."""
+        return self.counts["min_physical_offset"]
+
+    @property
     def max_physical_offset(self) -> int:
         """Where the log ends."""
         return self.end

@@ -10,6 +10,7 @@ from tests.broker.harness import NOW_MS, Harness
 from wakelog.broker.broker_stats import MINUTE, BrokerStats
 from wakelog.broker.consumer_offsets import ConsumerOffsets
 from wakelog.broker.queue_progress import QueueProgress, measure, select
+from wakelog.broker.seen_queues import SeenQueues
 from wakelog.storage.message_store import MessageStore
 
 COUNT = 4
@@ -43,7 +44,8 @@ def measured(
     selection = select(offsets, queues_max)
     store = cast(MessageStore, harness.store)
     minute = (traffic or BrokerStats()).minute()
-    return measure(selection, store, harness.now_ms, has_time, minute, queues_max)
+    seen = SeenQueues(store, None)
+    return measure(selection, seen, harness.now_ms, has_time, minute, queues_max)
 
 
 def test_every_queue_has_an_end(stored: Harness) -> None:

@@ -8,6 +8,7 @@ from tests.broker.harness import NOW_MS, FakeChannel, Harness
 from wakelog.broker import scrape_values
 from wakelog.broker.broker_stats import MINUTE
 from wakelog.broker.scrape_values import begin_reading, identity_of
+from wakelog.protocol.names import is_own_group
 from wakelog.storage.file_system import DiskUsage
 from wakelog.telemetry.pieces import add_piece
 
@@ -16,7 +17,7 @@ def read(harness: Harness) -> dict[str, Any]:
     """Return all pieces, joined as a scrape does."""
     state = harness.broker.state
     found: dict[str, Any] = {}
-    for piece in begin_reading(state, state.traffic.minute(), harness.now_ms)():
+    for piece in begin_reading(state, harness.now_ms)():
         add_piece(found, piece)
     return found
 
@@ -64,9 +65,12 @@ def test_rates_are_of_the_last_minute(harness: Harness) -> None:
     sampled(harness)
     minute = read(harness)["minute"]
     assert minute["put_messages"] == minute["get_messages"] == 1
-    assert minute["put_by_topic"] == {"T": (1, 50)}
-    assert minute["get_by_topic_and_group"] == {"T": {"g": (1, 50)}}
-    assert minute["send_back_by_topic_and_group"] == {"T": {"g": [6]}}
+    traffic: dict[str, Any] = {}
+    for piece in harness.broker.state.traffic.minute().pieces():
+        add_piece(traffic, piece)
+    assert traffic["put_by_topic"] == {"T": (1, 50)}
+    assert traffic["get_by_topic_and_group"] == {"T": {"g": (1, 50)}}
+    assert traffic["send_back_by_topic_and_group"] == {"T": {"g": [6]}}
 
 
 def test_connections_are_counted_by_what_they_are(harness: Harness) -> None:
@@ -99,10 +103,13 @@ def test_groups_and_addresses_are_bounded(
 
 
 def test_rocketmqs_own_names_are_said(harness: Harness) -> None:
-    traffic = harness.broker.state.traffic
-    traffic.count_put("SCHEDULE_TOPIC_XXXX", 1, 50)
-    traffic.count_get("T", "TOOLS_CONSUMER", 1, 50)
-    assert read(harness)["system"] == {
-        "topics": ["SCHEDULE_TOPIC_XXXX"],
-        "groups": ["TOOLS_CONSUMER"],
-    }
+    system = read(harness)["system"]
+    for kind, is_own in (
+        ("topics", harness.broker.state.topics.is_system),
+        ("groups", is_own_group),
+    ):
+        own = system[kind]
+        for name in (*own["names"], f"{own['prefix']}x"):
+            assert is_own(name), (kind, name)
+    assert "SCHEDULE_TOPIC_XXXX" in system["topics"]["names"]
+    assert "TOOLS_CONSUMER" in system["groups"]["names"]

@@ -49,12 +49,17 @@ def test_what_has_the_same_labels_is_added_together() -> None:
         ("%RETRY%g", "g", "false", "true"),
         ("own", "g", "true", "false"),
         ("T", "CID_own", "true", "false"),
+        ("rmq_sys_x", "g", "true", "false"),
+        ("T", "CID_RMQ_SYS_x", "true", "false"),
     ],
 )
 def test_names_say_what_is_rocketmqs_own(
     topic: str, group: str, is_system: str, is_retry: str
 ) -> None:
-    system = {"topics": ["own"], "groups": ["CID_own"]}
+    system = {
+        "topics": {"names": ["own"], "prefix": "rmq_sys_"},
+        "groups": {"names": ["CID_own"], "prefix": "CID_RMQ_SYS_"},
+    }
     found = series(
         "lag/{consumer_group}/{topic}",
         "is_system",

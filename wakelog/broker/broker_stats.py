@@ -20,6 +20,7 @@ memory. The other names of 4.9.3 (GROUP_GET_FROM_DISK_*, COMMERCIAL_*) are never
 Invariants:
     - a slot of a table belongs to one key, and the columns of a table have one place for each slot.
     - a sample holds every slot that was in use when it was taken.
+    - a copy of the slots is dropped when a slot is given or freed.
 
 Source: org.apache.rocketmq.store.stats.{BrokerStatsManager, LmqBrokerStatsManager},
 org.apache.rocketmq.common.stats.{StatsItem, StatsItemSet} (4.9.3).
@@ -62,7 +63,9 @@ class StatsSnapshot(NamedTuple):
     avgpt: float = 0.0
 
 
-class _Sample(NamedTuple):
+class Sample(NamedTuple):
+    """A copy of the columns of a table. times: calls by slot."""
+
     taken_ms: int
     times: "array[int]"
     columns: tuple["array[int]", ...]
@@ -112,13 +115,13 @@ class Traffic(NamedTuple):
 class Recent(NamedTuple, Generic[Key]):
     """A copy of the samples of one period of a table; for any thread.
 
-    births: by slot, how many samples of each period had been taken when its key came.
+    births: by slot, how many samples of the period had been taken when its key came.
     """
 
     period: int
     slots: Mapping[Key, int]
-    births: Sequence[tuple[int, ...]]
-    samples: Sequence[_Sample]
+    births: Sequence[int]
+    samples: Sequence[Sample]
     taken_count: int
 
     def snapshot(self, key: Key, column: int = 0) -> StatsSnapshot | None:
@@ -159,11 +162,19 @@ class Recent(NamedTuple, Generic[Key]):
     def sums(self, column: int) -> Iterator[dict[Key, int]]:
         """Yield the amounts of the period by key, of some keys at a time."""
         for items in batched(self.slots.items(), PIECE_NAMES_MAX):
-            yield {key: self._at(slot, column).sum for key, slot in items}
+            yield {key: self._sum(slot, column) for key, slot in items}
+
+    def _sum(self, slot: int, column: int) -> int:
+        """Return what came in the period."""
+        _, from_first = self._span(age := self._age(slot))
+        if age == 0:
+            return 0
+        amount = self.samples[-1].columns[column][slot]
+        return amount - self.samples[0].columns[column][slot] if from_first else amount
 
     def _age(self, slot: int) -> int:
         """Return how many of the samples that are kept have a slot."""
-        count = self.taken_count - self.births[slot][self.period]
+        count = self.taken_count - self.births[slot]
         return min(count, PERIODS[self.period].samples_max)
 
     def _span(self, age: int) -> _Span:
@@ -179,11 +190,9 @@ class Recent(NamedTuple, Generic[Key]):
         elapsed_ms, from_first = self._span(age := self._age(slot))
         if age == 0:
             return StatsSnapshot()
-        last, first = self.samples[-1], self.samples[0]
-        amount, times = last.columns[column][slot], last.times[slot]
+        amount, times = self._sum(slot, column), self.samples[-1].times[slot]
         if from_first:
-            amount -= first.columns[column][slot]
-            times -= first.times[slot]
+            times -= self.samples[0].times[slot]
         tps = amount * 1000.0 / elapsed_ms if elapsed_ms > 0 else 0.0
         return StatsSnapshot(amount, tps, amount / times if times > 0 else 0.0)
 
@@ -217,13 +226,14 @@ class StatsItems(Generic[Key]):
 
     def __init__(self, others: Key, columns_count: int = 2) -> None:
         self.slots: dict[Key, int] = {}
+        self._copied_slots: dict[Key, int] | None = None
         self.times = array("q")
         self.columns = tuple(array("q") for _ in range(columns_count))
         self._others = others
         self._free_slots: list[int] = []
-        self._births: list[tuple[int, ...]] = []
+        self._births = tuple(array("q") for _ in PERIODS)
         self._taken_counts = [0] * len(PERIODS)
-        self._samples = [deque[_Sample](maxlen=samples_max) for _, samples_max in PERIODS]
+        self._samples = [deque[Sample](maxlen=samples_max) for _, samples_max in PERIODS]
 
     def make_slot(self, key: Key) -> int:
         """Return the slot of a key that has none, which is that of ``OTHERS`` in a full table."""
@@ -235,11 +245,12 @@ class StatsItems(Generic[Key]):
             slot = self._free_slots.pop()
         else:
             slot = len(self.times)
-            self._births.append(())
-            for column in (self.times, *self.columns):
+            for column in (self.times, *self.columns, *self._births):
                 column.append(0)
-        self._births[slot] = tuple(self._taken_counts)
+        for births, taken_count in zip(self._births, self._taken_counts, strict=True):
+            births[slot] = taken_count
         self.slots[key] = slot
+        self._copied_slots = None
         return slot
 
     def add(self, key: Key, *amounts: int) -> None:
@@ -254,25 +265,24 @@ class StatsItems(Generic[Key]):
     def sample(self, period: int, now_ms: int) -> None:
         """Keep a copy of all counters."""
         copies = tuple(column[:] for column in self.columns)
-        self._samples[period].append(_Sample(now_ms, self.times[:], copies))
+        self._samples[period].append(Sample(now_ms, self.times[:], copies))
         self._taken_counts[period] += 1
 
     def snapshot(self, key: Key, column: int, period: int) -> StatsSnapshot | None:
         """Return what came in a period, None for an unknown key."""
-        return self._recent(period, self.slots, self._births).snapshot(key, column)
+        return self._recent(period, self.slots, self._births[period]).snapshot(key, column)
 
     def copy_recent(self, period: int) -> Recent[Key]:
-        """Return a copy of the samples of a period; 0.2 ms for a full table."""
-        return self._recent(period, self.slots.copy(), self._births.copy())
+        """Return a copy of the samples of a period; 0.1 ms for a full table."""
+        return self._recent(period, self._copy_slots(), self._births[period][:])
 
-    def _recent(
-        self, period: int, slots: Mapping[Key, int], births: Sequence[tuple[int, ...]]
-    ) -> Recent[Key]:
+    def _recent(self, period: int, slots: Mapping[Key, int], births: Sequence[int]) -> Recent[Key]:
         samples = tuple(self._samples[period])
         return Recent(period, slots, births, samples, self._taken_counts[period])
 
     def forget(self, matches: Callable[[Key], bool]) -> None:
         """Remove the items whose keys match."""
+        self._copied_slots = None
         for key in [key for key in self.slots if matches(key)]:
             slot = self.slots.pop(key)
             for column in (self.times, *self.columns):
@@ -280,8 +290,14 @@ class StatsItems(Generic[Key]):
             self._free_slots.append(slot)
 
     def copy_amounts(self) -> Amounts[Key]:
-        """Return a copy of the amounts; 0.1 ms for a full table."""
-        return Amounts(self.slots.copy(), tuple(column[:] for column in self.columns))
+        """Return a copy of the amounts; 0.1 ms for a full table, and 0.4 ms after a new name."""
+        return Amounts(self._copy_slots(), tuple(column[:] for column in self.columns))
+
+    def _copy_slots(self) -> Mapping[Key, int]:
+        """Return a copy of the slots, which stays as it is; the same one while no name comes."""
+        if self._copied_slots is None:
+            self._copied_slots = self.slots.copy()
+        return self._copied_slots
 
     def validate(self) -> None:
         """Assert the invariants of the module."""
@@ -289,7 +305,7 @@ class StatsItems(Generic[Key]):
         used = sorted([*self.slots.values(), *self._free_slots])
         assert used == list(range(len(self.times)))
         assert all(len(column) == len(self.times) for column in self.columns)
-        assert len(self._births) == len(self.times)
+        assert all(len(births) == len(self.times) for births in self._births)
 
 
 class BrokerStats:

@@ -2,7 +2,8 @@
 
 Nothing is counted for each message. `select` copies a bounded part of the offset table, on the
 Broker's thread. `measure` then reads queue ends and store times, on any thread, because it may wait
-for the disk. A group that has committed in other queues of a topic only lags by the whole queue.
+for the disk. What has not moved since the last time is not read again (`seen_queues.py`). A group
+that has committed in other queues of a topic only lags by the whole queue.
 
 Above QUEUES_MAX, or once `has_time` returns False, the rest is left out and counted: a partial
 scrape is better than a late one. Queues that groups consume come before others.
@@ -12,14 +13,14 @@ takes 0 for an offset that was never committed, even if the queue no longer begi
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import msgspec
 
 from wakelog.broker.broker_stats import RecentTraffic
 from wakelog.broker.consumer_offsets import ConsumerOffsets
-from wakelog.storage.message_store import MessageStore
+from wakelog.broker.seen_queues import SeenQueues
 
 QUEUES_MAX = 2_000
 """Queues in one answer, and queues of groups: 2,000 of each are some 0.2 s of reading, 300 KB.
@@ -62,7 +63,7 @@ def select(offsets: ConsumerOffsets, queues_max: int = QUEUES_MAX) -> Selection:
 
 def measure(
     selection: Selection,
-    store: MessageStore,
+    seen: SeenQueues,
     now_ms: int,
     has_time: Callable[[], bool],
     minute: RecentTraffic,
@@ -70,17 +71,16 @@ def measure(
 ) -> QueueProgress:
     """Read the ends of the queues and the ages of their oldest messages. Raises: StoreFailed.
 
-    minute: the traffic by which groups catch up.
+    seen: what the last measurement read. minute: the traffic by which groups catch up.
     """
     progress = QueueProgress()
-    queues = store.queues()
+    seen.begin()
+    queues = seen.queues()
     left_out = progress.left_out
     left_out["group"] = selection.left_out_count
     # By name, so that the same queues are left out each time.
-    named = [(topic, queue_id) for topic in sorted(queues) for queue_id in sorted(queues[topic])]
-    wanted = {topic for _, topic, _ in selection.groups}
-    of_groups = [queue for queue in named if queue[0] in wanted]
-    _measure_ends(progress, store, of_groups, has_time, queues_max)
+    wanted = sorted({topic for _, topic, _ in selection.groups} & queues.keys())
+    measured_count = _measure_ends(progress, seen, wanted, has_time, queues_max)
     room_count = queues_max
     for group, topic, offsets in selection.groups:
         if topic not in queues:
@@ -90,31 +90,37 @@ def measure(
         if len(ends) < len(queues[topic]) or room_count < 0 or not has_time():
             left_out["group"] += len(offsets)
             continue
-        lags, oldest_ms = _measure_group(store, topic, offsets, ends, now_ms)
+        lags, oldest_ms = _measure_group(seen, topic, offsets, ends, now_ms)
         progress.lag.setdefault(group, {})[topic] = lags
         progress.consumed.setdefault(group, {})[topic] = sum(max(0, x) for x in offsets.values())
         progress.oldest_seconds.setdefault(group, {})[topic] = (now_ms - oldest_ms) / 1000
         catch_up_seconds = _catch_up_seconds(sum(lags.values()), minute, group, topic)
         progress.catch_up_seconds.setdefault(group, {})[topic] = catch_up_seconds
-    others = [queue for queue in named if queue[0] not in wanted]
-    _measure_ends(progress, store, others, has_time, queues_max - len(of_groups))
+    if measured_count < min(queues_max, seen.queue_count):
+        others = (topic for topic in queues if topic not in progress.max_offset)
+        room_count = queues_max - measured_count
+        measured_count += _measure_ends(progress, seen, others, has_time, room_count)
+    left_out["queue"] = seen.queue_count - measured_count
     return progress
 
 
 def _measure_ends(
     progress: QueueProgress,
-    store: MessageStore,
-    queues: Sequence[tuple[str, int]],
+    seen: SeenQueues,
+    topics: Iterable[str],
     has_time: Callable[[], bool],
     queues_max: int,
-) -> None:
-    """Add the ends of queues, and count those that there is no room or no time for."""
-    for count, (topic, queue_id) in enumerate(queues):
-        if count >= queues_max or not has_time():
-            progress.left_out["queue"] += 1
-            continue
-        ends = progress.max_offset.setdefault(topic, {})
-        ends[queue_id] = store.max_queue_offset(topic, queue_id)
+) -> int:
+    """Add the ends of the queues of topics; return for how many there was room and time."""
+    queues = seen.queues()
+    count = 0
+    for topic in topics:
+        for queue_id in queues[topic]:
+            if count >= queues_max or not has_time():
+                return count
+            count += 1
+            progress.max_offset.setdefault(topic, {})[queue_id] = seen.end(topic, queue_id)
+    return count
 
 
 def _catch_up_seconds(lag: int, minute: RecentTraffic, group: str, topic: str) -> float:
@@ -125,7 +131,7 @@ def _catch_up_seconds(lag: int, minute: RecentTraffic, group: str, topic: str) -
 
 
 def _measure_group(
-    store: MessageStore,
+    seen: SeenQueues,
     topic: str,
     offsets: Mapping[int, int],
     ends: Mapping[int, int],
@@ -137,11 +143,11 @@ def _measure_group(
     for queue_id, end in ends.items():
         begin = offsets.get(queue_id, -1)
         if begin < 0:
-            begin = store.min_queue_offset(topic, queue_id)
+            begin = seen.store.min_queue_offset(topic, queue_id)
         lags[queue_id] = max(0, end - begin)
         if begin < end:
-            stored_ms = store.store_time_at(topic, queue_id, begin)
+            stored_ms = seen.stored_ms(topic, queue_id, begin)
             if stored_ms < 0:  # deleted by now: take the oldest that is left
-                stored_ms = store.earliest_store_time(topic, queue_id)
+                stored_ms = seen.store.earliest_store_time(topic, queue_id)
             oldest_ms = min(oldest_ms, stored_ms if stored_ms >= 0 else now_ms)
     return lags, oldest_ms

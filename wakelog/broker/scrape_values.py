@@ -2,9 +2,9 @@
 
     identity   what is the same for all series of a broker
     runtime    the values of code 28, as numbers
-    minute     what came in the last minute, a second
+    minute     what all clients put and got in the last minute, a second
     members    connections of groups, and of producers
-    system     which names among all these are RocketMQ's own
+    system     which names of topics and groups are RocketMQ's own, and how others of them begin
 
 `identity` is part of the statistics. The rest is read in two steps: `begin_reading` copies tables
 on the Broker's thread, and what it returns makes the pieces on any other.
@@ -18,13 +18,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, islice
 from typing import Any, Final
 
-from wakelog.broker.broker_stats import RecentTraffic
 from wakelog.broker.membership import Client
 from wakelog.broker.processors.statistics import VERSION_DESC, runtime_texts
 from wakelog.broker.state import BrokerState
 from wakelog.protocol.bodies import CONSUME_PASSIVELY, MODEL_BROADCASTING
 from wakelog.protocol.codes import VERSION_4_9_3, language_name
-from wakelog.protocol.names import is_own_group
+from wakelog.protocol.names import OWN_GROUPS, SYSTEM_GROUP_PREFIX, SYSTEM_TOPIC_PREFIX
 from wakelog.protocol.versions import version_name
 
 GROUPS_MAX: Final = 1_000
@@ -50,9 +49,7 @@ def identity_of(state: BrokerState) -> dict[str, str]:
     }
 
 
-def begin_reading(
-    state: BrokerState, minute: RecentTraffic, now_ms: int
-) -> Callable[[], Iterator[dict[str, Any]]]:
+def begin_reading(state: BrokerState, now_ms: int) -> Callable[[], Iterator[dict[str, Any]]]:
     """Copy the tables of a broker; return what yields the pieces, on any thread."""
     texts = runtime_texts(state, now_ms)
     totals = {"put_messages": _broker_tps(state, "PUT"), "get_messages": _broker_tps(state, "GET")}
@@ -66,17 +63,16 @@ def begin_reading(
     }
 
     def pieces() -> Iterator[dict[str, Any]]:
-        numbers = runtime_numbers(texts())
-        earliest_ms = numbers["earliestMessageTimeStamp"]  # -1 in an empty store
-        reserved_ms = max(0.0, now_ms - earliest_ms) if earliest_ms >= 0 else 0.0
-        yield {"runtime": {**numbers, "reserved_ms": reserved_ms, "disk": _disk(state)}}
         yield {"minute": totals}
-        yield from ({"minute": piece} for piece in minute.pieces())
         yield {
             "members": members_of(consumers, producers, models),
             "queues": {"left_out": left_out},
         }
-        yield {"system": _system_names(state, minute.puts.slots, minute.gets.slots, consumers)}
+        yield {"system": _system_names(state)}
+        numbers = runtime_numbers(texts())
+        earliest_ms = numbers["earliestMessageTimeStamp"]  # -1 in an empty store
+        reserved_ms = max(0.0, now_ms - earliest_ms) if earliest_ms >= 0 else 0.0
+        yield {"runtime": {**numbers, "reserved_ms": reserved_ms, "disk": _disk(state)}}
 
     return pieces
 
@@ -155,15 +151,8 @@ def _by_kind(clients: Iterable[Client]) -> dict[str, dict[str, int]]:
     return found
 
 
-def _system_names(
-    state: BrokerState,
-    puts: Iterable[str],
-    gets: Iterable[tuple[str, str]],
-    groups: Iterable[str],
-) -> dict[str, list[str]]:
-    topics = {*puts, *(topic for topic, _ in gets)}
-    known = {*groups, *(group for _, group in gets)}
+def _system_names(state: BrokerState) -> dict[str, Any]:
     return {
-        "topics": sorted(filter(state.topics.is_system, topics)),
-        "groups": sorted(filter(is_own_group, known)),
+        "topics": {"names": sorted(state.topics.system_topics()), "prefix": SYSTEM_TOPIC_PREFIX},
+        "groups": {"names": sorted(OWN_GROUPS), "prefix": SYSTEM_GROUP_PREFIX},
     }

@@ -1,8 +1,9 @@
 """Statistics by name, in pieces: how a scrape gets what has thousands of names from a broker.
 
 One call that copies or encodes 20,000 names holds the interpreter for up to 20 ms, in a thread as
-well. So a thread makes pieces of at most `PIECE_NAMES_MAX` names, and the loop has its turn between
-two of them. They travel as bytes, which Ray only copies.
+well. So a thread makes pieces of at most `PIECE_NAMES_MAX` names. It rests after each half
+millisecond of work (`Pace`). Without a rest it takes the interpreter again at each system call of
+the loop. The pieces travel as bytes, which Ray only copies.
 
     {"traffic": {"put_by_topic": {"a": [1, 10], ...}}}
     {"traffic": {"put_by_topic": {"b": [2, 20], ...}}}    the next piece of the same table
@@ -10,7 +11,8 @@ two of them. They travel as bytes, which Ray only copies.
 Source: none upstream.
 """
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from msgspec.msgpack import Decoder, Encoder
@@ -18,11 +20,42 @@ from msgspec.msgpack import Decoder, Encoder
 PIECE_NAMES_MAX: Final = 2_000
 """Some 0.3 ms to encode, and as long to decode."""
 
+WORK_SECONDS: Final = 0.0005
+"""Of a thread at a time, while a loop has the same interpreter; `SWITCH_SECONDS` is as long."""
 
-def encode_pieces(pieces: Iterable[Any]) -> list[bytes]:
-    """Encode pieces, one at a time."""
+REST_SECONDS: Final = 0.001
+"""Between two of these: a loop that has work has two thirds of the interpreter at least."""
+
+
+class Pace:
+    """Work and rest of one thread."""
+
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        rest: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Begin to work now."""
+        self._clock = clock
+        self._rest = rest
+        self._began_seconds = clock()
+
+    def keep(self) -> None:
+        """Rest if the work has lasted for long enough; called between two small parts of it."""
+        if self._clock() - self._began_seconds >= WORK_SECONDS:
+            self._rest(REST_SECONDS)
+            self._began_seconds = self._clock()
+
+
+def encode_pieces(pieces: Iterable[Any], pace: Pace | None = None) -> list[bytes]:
+    """Encode pieces, one at a time. pace: None for a thread that shares no loop's interpreter."""
     encode = Encoder().encode
-    return [encode(piece) for piece in pieces]
+    encoded = []
+    for piece in pieces:
+        encoded.append(encode(piece))
+        if pace is not None:
+            pace.keep()
+    return encoded
 
 
 def add_pieces(values: dict[str, Any], pieces: Iterable[bytes]) -> None:

@@ -31,39 +31,39 @@ def show_labels(
     values: Mapping[str, Any],
 ) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Yield series with the labels that are shown, for those that their paths bind."""
-    places = {label: bound.index(label) for label in shown if label in bound and label != "broker"}
     of_broker = [label for label in shown if label in OF_IDENTITY]
-    fixed: dict[str, dict[str, str] | None] = {
-        name: _fixed(of_broker, broker) for name, broker in values["brokers"].items()
-    }
-    place_of_broker = bound.index("broker")
-    derives = any(label in DERIVED for label in shown)
+    fixed = {name: _fixed(of_broker, broker) for name, broker in values["brokers"].items()}
+    derived = [label for label in shown if label in DERIVED]
+    known = [*bound, *of_broker, *derived]
+    known[place_of_broker := bound.index("broker")] = ""  # its name here; `node_id` is that of it
+    pick = [known.index(label) for label in shown]
     for labels, value in series.items():
         name = labels[place_of_broker]
         texts = fixed[name]
         if texts is not None:
-            named = dict(zip(bound, labels, strict=True)) if derives else {}
-            found = (
-                labels[places[label]] if label in places
-                else texts[label] if label in texts
-                else DERIVED[label](named, values["brokers"][name])
-                for label in shown
-            )  # fmt: skip
-            yield tuple(found), value
+            found = (*labels, *texts)
+            if derived:
+                named = dict(zip(bound, labels, strict=True))
+                found += tuple(DERIVED[label](named, values["brokers"][name]) for label in derived)
+            yield tuple([found[place] for place in pick]), value
 
 
-def _fixed(shown: list[str], broker: Mapping[str, Any]) -> dict[str, str] | None:
+def _fixed(shown: list[str], broker: Mapping[str, Any]) -> tuple[str, ...] | None:
     """Return the labels that all series of a broker have, None for a slave."""
     identity = broker.get("identity", {})
     if identity.get("role") != MASTER:
         return None
-    return {label: str(identity[OF_IDENTITY[label]]) for label in shown}
+    return tuple(str(identity[OF_IDENTITY[label]]) for label in shown)
 
 
 def _is_system(named: Named, broker: Mapping[str, Any]) -> str:
-    system = broker["system"]
-    is_system = named.get("topic") in system["topics"]
-    return _flag(is_system or named.get("consumer_group") in system["groups"])
+    topic, group, system = named.get("topic"), named.get("consumer_group"), broker["system"]
+    is_system = topic is not None and _is_own(topic, system["topics"])
+    return _flag(is_system or (group is not None and _is_own(group, system["groups"])))
+
+
+def _is_own(name: str, own: Mapping[str, Any]) -> bool:
+    return name in own["names"] or name.startswith(own["prefix"])
 
 
 def _is_retry(named: Named, _: Mapping[str, Any]) -> str:

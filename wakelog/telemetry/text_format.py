@@ -13,8 +13,9 @@ Invariants:
 Source: prometheus_client.exposition.generate_latest, and the same in .openmetrics.
 """
 
-from collections.abc import Iterator, Mapping
-from itertools import accumulate
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate, chain
+from operator import itemgetter
 from typing import Any, Final
 
 from prometheus_client.utils import floatToGoString
@@ -25,6 +26,9 @@ Series = dict[tuple[str, ...], Any]
 """Values by the labels' values, in the order in which a row shows its labels."""
 
 BUCKET_BOUND: Final = "le"
+
+PLAIN_LENGTH_MAX: Final = len("123456.0")
+"""Of a whole number that Go writes as Python does; most values are such."""
 
 _PLAIN_TYPES: Final[Mapping[Kind, str]] = {Kind.INFO: Kind.GAUGE}
 """What the older format calls a type that it does not have."""
@@ -51,17 +55,26 @@ def write_family(spec: MetricSpec, series: Series, *, is_openmetrics: bool) -> s
 
 def escaped(text: str) -> str:
     """Return a label's value as it stands between its quotes."""
-    if "\\" in text or "\n" in text or '"' in text:
+    if _needs_escapes(text):
         return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
     return text
 
 
+def _needs_escapes(text: str) -> bool:
+    return "\\" in text or "\n" in text or '"' in text
+
+
 def _value_lines(spec: MetricSpec, series: Series) -> Iterator[str]:
+    """Yield the lines of a family that may have thousands of series: no call for each label."""
     labels, scale = spec.labels, spec.scale
     order = sorted(range(len(labels)), key=labels.__getitem__)
     line = _template(spec.exposed_name, [labels[place] for place in order])
-    for values, value in series.items():
-        texts = [escaped(values[place]) for place in order]
+    rows: Iterable[tuple[str, ...]] = series
+    if order != list(range(len(labels))):
+        rows = map(itemgetter(*order), series)
+    if _needs_escapes("".join(chain.from_iterable(series))):
+        rows = (tuple(map(escaped, texts)) for texts in rows)
+    for texts, value in zip(rows, series.values(), strict=True):
         yield line % (*texts, _number(float(value) * scale))
 
 
@@ -97,5 +110,7 @@ def _template(name: str, labels: list[str]) -> str:
 
 
 def _number(value: float) -> str:
-    text: str = floatToGoString(value)  # type: ignore[no-untyped-call]
+    text = repr(value)
+    if len(text) > PLAIN_LENGTH_MAX or not text.endswith(".0"):
+        text = floatToGoString(value)  # type: ignore[no-untyped-call]
     return text

@@ -23,13 +23,14 @@ from wakelog.actors.services.session import Refused
 from wakelog.actors.services.table import services_of
 from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.broker.broker_stats import NAMES_MAX
+from wakelog.broker.traffic_columns import join_pieces
 from wakelog.filter import grammar, sql92
 from wakelog.network.bound_ports import BoundPorts
 from wakelog.network.server import Server
 from wakelog.protocol.codes import ResponseCode
 from wakelog.storage.errors import DamagedStore, StoreFailed
 from wakelog.storage.message_store import MessageStore
-from wakelog.telemetry.pieces import PIECE_NAMES_MAX, add_pieces, encode_pieces
+from wakelog.telemetry.pieces import PIECE_NAMES_MAX, encode_pieces
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
@@ -97,9 +98,11 @@ def test_names_cost_the_loop_no_statistics_and_come_in_small_pieces(
             after = encode_pieces([running.broker.statistics()])
             assert abs(len(after[0]) - len(before[0])) < 100
             pieces = await running.broker.measure_by_name()
-            assert max(map(len, pieces)) < 100 * PIECE_NAMES_MAX
+            of_keys = [len(piece) for piece in pieces if b"\xa4keys" in piece[:32]]
+            assert len(of_keys) == 2 * NAMES_MAX / PIECE_NAMES_MAX
+            assert max(of_keys) < 100 * PIECE_NAMES_MAX
             found: dict[str, Any] = {}
-            add_pieces(found, pieces)
+            join_pieces(found, pieces)
             assert list(found["traffic"]["put_by_topic"]) == names
             assert list(found["traffic"]["get_by_topic_and_group"]) == names
 
@@ -109,16 +112,18 @@ def test_names_cost_the_loop_no_statistics_and_come_in_small_pieces(
 def test_a_disk_that_refuses_costs_a_scrape_the_queues_only(
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(_store: MessageStore) -> dict[str, list[int]]:
+    def refuse(_store: MessageStore, _topic: str, _queue_id: int) -> int:
         raise StoreFailed("consumequeue", "list", OSError(errno.EIO, os.strerror(errno.EIO)))
 
     async def main() -> None:
         async with notified_broker(short_path, monkeypatch) as running:
             assert (await running.client.send("t", b"0")).code == ResponseCode.SUCCESS
-            monkeypatch.setattr(MessageStore, "queues", refuse)
+            monkeypatch.setattr(MessageStore, "max_queue_offset", refuse)
             found: dict[str, Any] = {}
-            add_pieces(found, await running.broker.measure_by_name())
-            assert found == {"traffic": {"put_by_topic": {"t": [1, ANY]}}}
+            join_pieces(found, await running.broker.measure_by_name())
+            assert found == {"traffic": {"put_by_topic": {"t": (1, ANY)}}}
+            join_pieces(found, await running.broker.measure_by_name(has_other_names=True))
+            assert {"members", "system", "minute"} <= found.keys() and "lag" not in found["queues"]
 
     run(main)
 

@@ -48,7 +48,9 @@ from wakelog.broker.health_values import store_values
 from wakelog.broker.processors.statistics import known_values
 from wakelog.broker.queue_progress import measure, select
 from wakelog.broker.scrape_values import begin_reading, identity_of
+from wakelog.broker.seen_queues import SeenQueues
 from wakelog.broker.store_stats import RuntimeMeasures
+from wakelog.broker.traffic_columns import column_pieces
 from wakelog.broker.trouble import Trouble, notice_text
 from wakelog.compiled.library import CHOICE
 from wakelog.filter.sql92 import compile_filter
@@ -57,7 +59,7 @@ from wakelog.network.connection import Connection
 from wakelog.storage.errors import StoreError
 from wakelog.storage.live_settings import TABLE
 from wakelog.telemetry.logs import Log, News, logger
-from wakelog.telemetry.pieces import encode_pieces
+from wakelog.telemetry.pieces import Pace, encode_pieces
 
 CATCH_UP_SECONDS_MAX = 30.0
 """How long a stop waits for Reput. A broker that stops earlier recovers as after a crash."""
@@ -123,6 +125,9 @@ class BrokerService:
         retention = services.get(RetentionClient)
         self.snapshots = Snapshots(retention, progress, store_id=self.store_id)
         self._retention = retention
+        appends = self.store.config.appends
+        self._seen = SeenQueues(self.store, self.store.log.queue_offsets if appends else None)
+        self._scraping = asyncio.Lock()
         self._tables = tables
         self._name_servers = name_servers
         self._settings = resources.plan.settings
@@ -386,28 +391,35 @@ class BrokerService:
         if self._has_ended:
             return []
         state = self.broker.state
-        selection = select(state.offsets)
-        traffic, minute = state.traffic.statistics(), state.traffic.minute()
-        other_pieces = begin_reading(state, minute, wall_ms()) if has_other_names else None
-        rates = self._client_rates.found
-        if has_other_names and not state.is_slave:
-            self._client_rates.refresh(state.consumers, steady_ms())
-        end_seconds = time.monotonic() + MEASURE_SECONDS_MAX
+        async with self._scraping:
+            selection = select(state.offsets)
+            traffic, minute = state.traffic.statistics(), state.traffic.minute()
+            other_pieces = begin_reading(state, wall_ms()) if has_other_names else None
+            rates = self._client_rates.found
+            if has_other_names and not state.is_slave:
+                self._client_rates.refresh(state.consumers, steady_ms())
 
-        def has_time() -> bool:
-            return time.monotonic() < end_seconds
+            def read() -> list[bytes]:
+                pace, end_seconds = Pace(), time.monotonic() + MEASURE_SECONDS_MAX
 
-        def pieces() -> Iterator[dict[str, Any]]:
-            yield from ({"traffic": piece} for piece in traffic.pieces())
-            try:
-                yield {"queues": measure(selection, self.store, wall_ms(), has_time, minute)}
-                if other_pieces is not None:
-                    yield from other_pieces()
-                    yield {"members": {"rates": rates}}
-            except StoreError as error:
-                self._log.warning("queues not measured", cause=str(error))
+                def has_time() -> bool:
+                    pace.keep()
+                    return time.monotonic() < end_seconds
 
-        encoded: list[bytes] = await self._pool.submit(lambda: encode_pieces(pieces()))
+                def pieces() -> Iterator[dict[str, Any]]:
+                    yield from column_pieces(traffic, minute if has_other_names else None)
+                    try:
+                        if other_pieces is not None:
+                            yield {"members": {"rates": rates}}
+                            yield from other_pieces()
+                        found = measure(selection, self._seen, wall_ms(), has_time, minute)
+                        yield {"queues": found}
+                    except StoreError as error:
+                        self._log.warning("queues not measured", cause=str(error))
+
+                return encode_pieces(pieces(), pace)
+
+            encoded: list[bytes] = await self._pool.submit(read)
         return encoded
 
     def measure(self) -> RuntimeMeasures:

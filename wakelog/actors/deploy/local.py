@@ -20,11 +20,11 @@ from wakelog.actors.services.service import Service, ServiceHost
 from wakelog.actors.services.table import services_of
 from wakelog.actors.transport.calls import LocalCalls
 from wakelog.actors.transport.service_plan import ServicePlan
+from wakelog.broker.traffic_columns import join_pieces
 from wakelog.storage.file_system import FileSystem
 from wakelog.telemetry.build import build_facts
 from wakelog.telemetry.exposition import MetricsServer
 from wakelog.telemetry.metrics import specs_of
-from wakelog.telemetry.pieces import add_pieces
 
 
 class LocalBroker:
@@ -107,7 +107,7 @@ class LocalDeployment:
         found = await self.statistics()
         for broker in self.brokers:
             pieces = await broker.service.measure_by_name(self._plan.has_other_names)
-            await asyncio.to_thread(add_pieces, found["brokers"][broker.plan.name], pieces)
+            await asyncio.to_thread(join_pieces, found["brokers"][broker.plan.name], pieces)
         return found
 
     async def health(self) -> dict[str, Any]:

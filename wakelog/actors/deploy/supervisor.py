@@ -37,13 +37,13 @@ from wakelog.actors.services.table import SERVICES, services_of
 from wakelog.actors.start_outcome import raise_failure
 from wakelog.actors.transport.clocks import wall_ms
 from wakelog.actors.transport.service_plan import ServicePlan
+from wakelog.broker.traffic_columns import join_pieces
 from wakelog.network.background import keep, log_failure, run_once
 from wakelog.network.errors import PortUnavailable
 from wakelog.telemetry.build import build_facts
 from wakelog.telemetry.exposition import MetricsServer
 from wakelog.telemetry.logs import Log, News, logger
 from wakelog.telemetry.metrics import specs_of
-from wakelog.telemetry.pieces import add_pieces
 
 RETRY_SECONDS = 0.1
 """Between two tries to start what died; the call itself waits for Ray to have it back."""
@@ -257,7 +257,7 @@ class SupervisorActor:
         found: dict[str, Any]
         found, *measured = await asyncio.gather(self.statistics(SCRAPED_SECONDS_MAX), *asked)
         for broker, pieces in zip(self._brokers, measured, strict=True):
-            await asyncio.to_thread(add_pieces, found["brokers"][broker.broker_name], pieces or ())
+            await asyncio.to_thread(join_pieces, found["brokers"][broker.broker_name], pieces or ())
         return found
 
     async def health(self) -> dict[str, Any]:

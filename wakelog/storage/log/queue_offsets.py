@@ -54,6 +54,7 @@ class QueueOffsets:
     """Next queue offset by (topic, queue id).
 
     grown: the topics that got a message since `MessageStore.take_grown` has emptied it.
+    removals_count: how often queues were dropped, or their topics opened again.
     """
 
     def __init__(self, seed: dict[QueueKey, int], *, enable_lmq: bool) -> None:
@@ -63,6 +64,15 @@ class QueueOffsets:
         self.light_count = sum(map(_is_light, seed))
         self._closed: dict[str, dict[QueueKey, int]] = {}
         self.grown: set[str] = set()
+        self.removals_count = 0
+
+    def __len__(self) -> int:
+        """Return how many queues have had a message."""
+        return len(self._next)
+
+    def queues(self) -> list[QueueKey]:
+        """Return the queues that have had a message; for any thread."""
+        return list(self._next)
 
     def get(self, key: QueueKey) -> int:
         """Return a queue's next offset, 0 for a queue that has never had one."""
@@ -106,6 +116,7 @@ class QueueOffsets:
             for key, next_offset in queues.items()
             if self._next.get(key) == next_offset and key[0] not in wanted
         ]
+        self.removals_count += 1
         for key in dropped:
             self._closed.setdefault(key[0], {})[key] = self._next.pop(key)
             self.light_count -= _is_light(key)
@@ -117,6 +128,7 @@ class QueueOffsets:
 
     def open(self, topics: tuple[str, ...], *, removed: bool) -> None:
         """Let closed topics have queues again; those that were not removed keep their offsets."""
+        self.removals_count += 1
         for topic in topics:
             kept = self._closed.pop(topic)
             if not removed:
