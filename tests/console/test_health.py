@@ -112,6 +112,16 @@ def test_a_replica_is_ready_once_it_is_in_sync(of: dict[str, Any], reason: str |
     assert found["ready"] is (reason is None)
 
 
+@pytest.mark.parametrize(
+    "values",
+    [{}, {LOG_ID_VALUE: "7"}, {LOG_ID_VALUE: "7", **group_values("file:///r", None)}],
+    ids=["in no group yet", "no answer yet", "no state yet"],
+)
+def test_a_replica_is_not_ready_before_its_register_answers(values: dict[str, str]) -> None:
+    found = read(said({REPLICA_VALUE: "1", **values}))
+    assert (found["ready"], found["reasons"]) == (False, ["broker-a: no master is elected yet"])
+
+
 def test_a_register_that_is_lost_does_not_stop_sends() -> None:
     found = read(replica(1, {1, 2}, **{REGISTER_FAILURE_VALUE: "etcd is away"}))
     part = found["brokers"]["broker-a"]

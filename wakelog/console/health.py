@@ -5,7 +5,8 @@ answer. The rules are those of `findings`, so that a probe, `status` and `doctor
 
     ready    each broker answers, and takes messages; a follower is in the in-sync set of its group
 
-A replica that catches up is not ready: the next one of a rolling restart waits for it.
+A replica that catches up is not ready: the next one of a rolling restart waits for it. Nor is one
+whose register has not answered yet, so that nobody is known to lead its group.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,6 +14,7 @@ from typing import Any, Final
 
 from wakelog.broker.health_values import read_actors
 from wakelog.broker.replication.known_group import known_group
+from wakelog.broker.replication.takeover import REPLICA_VALUE
 from wakelog.broker.trouble import read_troubles
 from wakelog.client.errors import ClientError
 from wakelog.console.cluster_reading import BrokerReading, ClusterReading
@@ -93,7 +95,9 @@ def _is_about(finding: Finding, reading: BrokerReading) -> bool:
 def _why_not_ready(reading: BrokerReading, found: Sequence[Finding]) -> Iterator[str]:
     yield from (each.found for each in found if each.rule in STOPS_SENDS)
     group = known_group(reading.values)
-    if group is not None and group.number not in group.in_sync:
+    if REPLICA_VALUE in reading.values and (group is None or not group.master):
+        yield "no master is elected yet"  # its register has not told it a role
+    elif group is not None and group.number not in group.in_sync:
         yield "is not in the in-sync set of its group yet"
 
 

@@ -46,6 +46,7 @@ from wakelog.broker.replication.takeover import (
     ELECTION_REFUSAL_VALUE,
     accept_loss,
 )
+from wakelog.console.health import Health
 from wakelog.network.errors import RemotingError
 from wakelog.protocol.bodies import TopicConfig
 from wakelog.protocol.body_codec import MessageQueue
@@ -211,13 +212,22 @@ async def test_replicas_follow_a_master_whose_loss_an_operator_has_accepted(
         assert await bodies(group, 1) == await bodies(group, 2) == [b"kept", b"later"]
 
 
+def health_of(said: dict[str, Any]) -> dict[str, Any]:
+    """Return what a probe is answered of one broker."""
+    return Health(1.0).read({"broker-a": said}, wall_ms())
+
+
 @on_loop
 async def test_a_start_says_that_the_register_does_not_answer(tmp_path: Path) -> None:
     async with group_of(tmp_path) as group:
         group.register = f"etcd://127.0.0.1:{free_port()}"
-        (notice,) = (await group.start(1)).notices
+        first = await group.start(1)
+        (notice,) = first.notices
         assert "no message is taken before the register answers" in notice
         assert "Look whether a majority" in notice
+        await until(lambda: bool(first.elector.cause))
+        assert (said := first.service.health())["values"]["wakelog.registerFailure"]
+        assert "broker-a: no master is elected yet" in health_of(said)["reasons"]
 
 
 @on_loop

@@ -426,16 +426,19 @@ class Replica:
 
     def _member_values(self) -> dict[str, str]:
         """Return what an operator has to know, also if the register loses the group."""
-        if self.epochs.log_id == NO_LOG_ID:
-            return {}
+        found = {
+            REPLICA_VALUE: str(self.own_id),
+            ELECTION_REFUSAL_VALUE: self.election.refusal,
+            REGISTER_FAILURE_VALUE: "" if self.election.refusal else self.elector.cause,
+        }
+        if self.epochs.log_id == NO_LOG_ID:  # it does not belong to the group yet
+            return found
         lines = self.epochs.lines
         return {
-            REPLICA_VALUE: str(self.own_id),
+            **found,
             LOG_ID_VALUE: self.epochs.log_id.hex(),
             LOG_EPOCH_VALUE: str(lines[-1].epoch if lines else 0),
             REFUSES_SENDS_VALUE: (self._refusal or "") if self.run.is_master else FOLLOWS,
-            ELECTION_REFUSAL_VALUE: self.election.refusal,
-            REGISTER_FAILURE_VALUE: "" if self.election.refusal else self.elector.cause,
             **group_values(self._plan.register, self.election.state),
         }
 

@@ -29,7 +29,8 @@ ELECTION_REFUSAL_VALUE: Final = "wakelog.electionRefusal"
 REGISTER_FAILURE_VALUE: Final = "wakelog.registerFailure"
 """Names of runtime values (code 28) of replicas with a register: number, log, epoch of its end. Why
 a master takes no messages, "" if it takes them. Why a replica takes no part in elections, or
-nothing; and why the register or the disk keeps it from taking part."""
+nothing; and why the register or the disk keeps it from taking part. A replica that belongs to no
+group yet has neither log nor epoch, and says nothing of sends."""
 
 
 class SeenReplica(NamedTuple):
