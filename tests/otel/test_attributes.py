@@ -31,8 +31,8 @@ def test_an_error_is_a_code_or_a_class() -> None:
 @pytest.mark.parametrize(
     ("fields", "found"),
     [
-        ({"keys": "k", "tags": "t"}, {"keys": ["k"], "tag": "t", "type": "normal"}),
-        ({"keys": ("a", "b"), "tags": 7}, {"keys": ["a", "b"], "type": "normal"}),
+        ({"keys": "k", "tags": "t"}, {"keys": ("k",), "tag": "t", "type": "normal"}),
+        ({"keys": ("a", "b"), "tags": 7}, {"keys": ("a", "b"), "type": "normal"}),
         ({"keys": iter(["once"])}, {"type": "normal"}),
         ({"sharding_key": "s", "delay_level": 0}, {"group": "s", "type": "fifo"}),
         ({"delay_level": 3}, {"delay_time_level": 3, "type": "delay"}),

@@ -12,10 +12,10 @@ def test_names_units_and_attributes_are_those_of_the_conventions() -> None:
     reader = InMemoryMetricReader()
     meters = MeterProvider([reader], shutdown_on_exit=False)
     instruments = Instruments(None, meters)
-    instruments.requested("T", "1.2.3.4:5", 3, now_seconds(), {"error.type": "14"})
+    instruments.requested("T", "1.2.3.4:5", 3, now_seconds(), "14")
     instruments.received([("T", 2), ("U", 1)], "g", now_seconds())
     instruments.received([("T", 1)], "g", None)
-    instruments.processed("T", "g", now_seconds(), {})
+    instruments.processed("T", "g", now_seconds(), "", None)
     data = reader.get_metrics_data()
     assert data is not None
     scopes = [scope for resource in data.resource_metrics for scope in resource.scope_metrics]

@@ -1,14 +1,25 @@
 """The context among the properties of a message."""
 
+from typing import Any
+
 import pytest
-from opentelemetry import baggage, context, trace
-from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
+from opentelemetry import baggage, context, propagate, trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, TraceState
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from tests.fakes.records import record
 from wakelog.client.appended import APPENDED_BYTES_MAX
 from wakelog.client.messages import Message, encode
 from wakelog.client.received import ReceivedMessage
-from wakelog.otel.propagation import LINKS_MAX, context_of, current_properties, links_to
+from wakelog.otel.propagation import (
+    context_of,
+    has_context,
+    links_to,
+    properties_of,
+    properties_within,
+)
+from wakelog.otel.quick_spans import LINKS_MAX, quick_spans
 from wakelog.protocol.properties import PROPERTIES_BYTES_MAX, decode_properties
 from wakelog.protocol.record import decode_record
 
@@ -21,7 +32,9 @@ def injected(message: Message, user: str = "7") -> dict[str, str]:
     inside = baggage.set_baggage("user", user, trace.set_span_in_context(span))
     token = context.attach(inside)
     try:
-        return decode_properties(encode(message, "ID", appended=current_properties()).properties)
+        return decode_properties(
+            encode(message, "ID", appended=properties_of(context.get_current())).properties
+        )
     finally:
         context.detach(token)
 
@@ -51,7 +64,8 @@ def test_properties_that_would_become_too_long_stay(left: int, has: bool) -> Non
 
 
 def test_outside_of_a_span_nothing_is_added() -> None:
-    assert current_properties() == ""
+    assert properties_of(context.Context()) == ""
+    assert properties_of(context.set_value("other", 1, context.Context())) == ""
 
 
 def test_a_context_that_is_too_long_stays_here() -> None:
@@ -61,7 +75,7 @@ def test_a_context_that_is_too_long_stays_here() -> None:
     token = context.attach(context.Context())
     for name, value in many.items():
         context.attach(baggage.set_baggage(name, value))
-    found = current_properties()
+    found = properties_of(context.get_current())
     context.detach(token)
     assert len(found) <= APPENDED_BYTES_MAX
 
@@ -90,3 +104,39 @@ def test_links_are_few_and_different() -> None:
     ]
     assert len(links_to([one, one, one])) == 1
     assert len(links_to(several)) == LINKS_MAX
+
+
+def test_a_plain_context_is_written_as_the_propagator_does() -> None:
+    provider = TracerProvider(shutdown_on_exit=False)
+    spans = quick_spans(provider.get_tracer("scope"))
+    assert spans is not None
+    with_baggage = baggage.set_baggage("user", "7", context.Context())
+    remote = SpanContext(0xAA, 0xBB, True, TraceFlags(1), TraceState([("a", "b")]))
+    with_state = trace.set_span_in_context(NonRecordingSpan(remote), context.Context())
+    for inside in (context.Context(), with_baggage, with_state):
+        begun = spans.begin(inside, "name", trace.SpanKind.PRODUCER, {})
+        wanted = properties_of(trace.set_span_in_context(begun.span, inside))
+        assert properties_within(begun, inside) == wanted != ""
+
+
+def test_other_propagators_are_asked() -> None:
+    class Own(TraceContextTextMapPropagator):
+        def inject(self, carrier: Any, *given: Any, **named: Any) -> None:
+            carrier["own"] = "1"
+
+        @property
+        def fields(self) -> set[str]:
+            return {"own"}
+
+    provider, before = TracerProvider(shutdown_on_exit=False), propagate.get_global_textmap()
+    spans = quick_spans(provider.get_tracer("scope"))
+    assert spans is not None
+    begun = spans.begin(context.Context(), "name", trace.SpanKind.PRODUCER, {})
+    propagate.set_global_textmap(Own())
+    try:
+        assert properties_within(begun, context.Context()) == "\x02own\x011"
+        assert has_context(received("own\x011"))
+        assert not has_context(received(f"traceparent\x01{PARENT}"))
+    finally:
+        propagate.set_global_textmap(before)
+    assert has_context(received(f"traceparent\x01{PARENT}"))

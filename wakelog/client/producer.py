@@ -17,6 +17,7 @@ from datetime import timedelta
 from typing import Final, Unpack
 
 from wakelog.client.admin import Admin
+from wakelog.client.appended import APPENDED
 from wakelog.client.clocks import steady_ms, wall_ms
 from wakelog.client.delays import Delays
 from wakelog.client.errors import ClientError, InvalidArgument, NotAcknowledged
@@ -312,13 +313,6 @@ class Producer(OpenedByUser):
         await self._introduce(topic)
         return await self._instance.routes.writable(topic)
 
-    def _appended(self) -> str:
-        """Return encoded properties for each message of a call; a tool may put others here.
-
-        They begin with the separator of properties, and have at most APPENDED_BYTES_MAX bytes.
-        """
-        return ""
-
     async def _encode_all(self, given: Iterable[Message]) -> list[EncodedMessage]:
         """Return the messages with their ids and levels of delay. Raises: ClientError."""
         if not isinstance(given, Iterable) or isinstance(given, Message | str | bytes):
@@ -326,7 +320,7 @@ class Producer(OpenedByUser):
         messages, encoded = list(given), []
         self._check_loop()
         topics = {} if self._options.namespace else self._topics
-        appended = self._appended()
+        appended = APPENDED.get()
         for message, unique_key in zip(messages, self._ids.make_many(len(messages)), strict=True):
             try:
                 topic = topics.get(message.topic)
@@ -354,7 +348,7 @@ class Producer(OpenedByUser):
                 level = await self._delay_level(message, topic)
             if self._options.namespace:
                 more = {INSTANCE_ID: self._options.namespace, **(more or {})}
-            return encode(message, self._ids.make(), topic, level, more, self._appended())
+            return encode(message, self._ids.make(), topic, level, more, APPENDED.get())
         except (AttributeError, TypeError):
             plain_message(message)
             raise

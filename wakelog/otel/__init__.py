@@ -9,10 +9,14 @@
     receiving.py      spans of a consumer: of `fetch`, and of the work on each message
     propagation.py    the context among the properties of a message
     instruments.py    the tracer and the instruments of one instrumentor
+    quick_spans.py    spans that the SDK gets once they have ended
+    totals.py         what is counted until a reader of metrics asks
+    durations.py      durations that are recorded at the next turn of the loop
     attributes.py     the names of OpenTelemetry's conventions for messaging
 
 Invariants: the client imports nothing of this package, and without `instrument` runs as it is. No
-error of telemetry reaches the caller of the client.
+error of telemetry reaches the caller of the client. Where nothing records, a call pays for two
+questions and for nothing else; a context that is current or came with a message is passed on.
 
 Source: OpenTelemetry semantic conventions for messaging and for RocketMQ (1.39); the Java agent's
 instrumentation rocketmq-client-4.8, whose messages have the same properties.

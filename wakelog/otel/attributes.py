@@ -4,7 +4,8 @@ Source: opentelemetry.semconv (messaging, RocketMQ).
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
 from opentelemetry.semconv._incubating.attributes import messaging_attributes as messaging
 from opentelemetry.semconv.attributes.error_attributes import ERROR_TYPE
@@ -20,30 +21,55 @@ SYSTEM: Final = "rocketmq"
 SEND, RECEIVE, PROCESS = "send", "receive", "process"
 NORMAL, FIFO, DELAYED, TRANSACTION = "normal", "fifo", "delay", "transaction"
 CLUSTERING, BROADCASTING = "clustering", "broadcasting"
+ATTRIBUTES_REMEMBERED_MAX: Final = 1_024
+"""Operations, topics and servers whose attributes are not put together again."""
 
 
-def operation(name: str, kind: str, topic: str, namespace: str) -> Attributes:
-    """Return what every span has. name: of the method. kind: `send`, `receive` or `process`.
+class Operation(NamedTuple):
+    """What a span has from its begin on, and a sampler may look at; it is shared: do not change it.
 
-    topic: without the namespace.
+    name: of the span.
     """
-    return {
+
+    name: str
+    attributes: Attributes
+
+
+@lru_cache(maxsize=ATTRIBUTES_REMEMBERED_MAX)
+def operation(
+    name: str, kind: str, topic: str, namespace: str, group: str = "", model: str = ""
+) -> Operation:
+    """Return what every span of an operation has: what the conventions want to be sampled by.
+
+    name: of the method. kind: `send`, `receive` or `process`. topic: without the namespace, ""
+    for several topics or an unknown one. group, model: of a consumer.
+    """
+    found: Attributes = {
         messaging.MESSAGING_SYSTEM: SYSTEM,
         messaging.MESSAGING_OPERATION_NAME: name,
         messaging.MESSAGING_OPERATION_TYPE: kind,
-        messaging.MESSAGING_DESTINATION_NAME: topic,
         messaging.MESSAGING_ROCKETMQ_NAMESPACE: namespace,
     }
+    if topic:
+        found[messaging.MESSAGING_DESTINATION_NAME] = topic
+    if group:
+        found[messaging.MESSAGING_CONSUMER_GROUP_NAME] = group
+    if model:
+        found[messaging.MESSAGING_ROCKETMQ_CONSUMPTION_MODEL] = model
+    return Operation(f"{name} {topic}".rstrip(), found)
 
 
 def add_fields(found: Attributes, body: object, fields: Mapping[str, Any]) -> None:
     """Add what a call of `send` was given; what cannot be sent is left out."""
     if isinstance(body, bytes):
         found[messaging.MESSAGING_MESSAGE_BODY_SIZE] = len(body)
+    if not fields:
+        found[messaging.MESSAGING_ROCKETMQ_MESSAGE_TYPE] = NORMAL
+        return
     tags, keys = fields.get("tags"), fields.get("keys")
     if tags and isinstance(tags, str):
         found[messaging.MESSAGING_ROCKETMQ_MESSAGE_TAG] = tags
-    if keys and (texts := [keys] if isinstance(keys, str) else _texts(keys)):
+    if keys and (texts := (keys,) if isinstance(keys, str) else _texts(keys)):
         found[messaging.MESSAGING_ROCKETMQ_MESSAGE_KEYS] = texts
     sharding_key, level = fields.get("sharding_key"), fields.get("delay_level")
     kind = NORMAL
@@ -57,12 +83,10 @@ def add_fields(found: Attributes, body: object, fields: Mapping[str, Any]) -> No
     found[messaging.MESSAGING_ROCKETMQ_MESSAGE_TYPE] = kind
 
 
-def of_messages(messages: Sequence[ReceivedMessage], group: str, model: str) -> Attributes:
+def of_messages(messages: Sequence[ReceivedMessage]) -> Attributes:
     """Return what a span says of messages that were received, one or several."""
     first = messages[0]
     found = of_server(*first.record.store_host)
-    found[messaging.MESSAGING_CONSUMER_GROUP_NAME] = group
-    found[messaging.MESSAGING_ROCKETMQ_CONSUMPTION_MODEL] = model
     if len(messages) > 1:
         found[messaging.MESSAGING_BATCH_MESSAGE_COUNT] = len(messages)
         return found
@@ -71,12 +95,13 @@ def of_messages(messages: Sequence[ReceivedMessage], group: str, model: str) -> 
     if first.tags:
         found[messaging.MESSAGING_ROCKETMQ_MESSAGE_TAG] = first.tags
     if first.keys:
-        found[messaging.MESSAGING_ROCKETMQ_MESSAGE_KEYS] = first.keys
+        found[messaging.MESSAGING_ROCKETMQ_MESSAGE_KEYS] = tuple(first.keys)
     return found
 
 
+@lru_cache(maxsize=ATTRIBUTES_REMEMBERED_MAX)
 def of_address(address: str) -> Attributes:
-    """Return the attributes of a server at `HOST:PORT`; none for another form."""
+    """Return the attributes of a server at `HOST:PORT`, which are shared; none for another form."""
     host, _, port = address.rpartition(":")
     return of_server(host, int(port)) if host and port.isdecimal() else {}
 
@@ -86,14 +111,19 @@ def of_server(host: str, port: int) -> Attributes:
     return {SERVER_ADDRESS: host, SERVER_PORT: port}
 
 
-def of_error(error: BaseException) -> Attributes:
+def error_type(error: BaseException) -> str:
     """Return the type of an error: the code of the broker that refused, else its class."""
     code = error.code if isinstance(error, ClientError) else None
-    return {ERROR_TYPE: type(error).__qualname__ if code is None else str(code)}
+    return type(error).__qualname__ if code is None else str(code)
 
 
-def _texts(keys: object) -> list[str]:
+def of_error(error: BaseException) -> Attributes:
+    """Return the attribute of an error."""
+    return {ERROR_TYPE: error_type(error)}
+
+
+def _texts(keys: object) -> tuple[str, ...]:
     """Return several keys; none of what can be read once, as the client will."""
     if isinstance(keys, Sequence | set | frozenset):
-        return [key for key in keys if isinstance(key, str)]
-    return []
+        return tuple(key for key in keys if isinstance(key, str))
+    return ()

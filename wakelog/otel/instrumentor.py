@@ -60,7 +60,6 @@ class RocketMQInstrumentor:
                 (Producer, "transaction", sends.transaction),
                 (Producer, "request", sends.request),
                 (Producer, "reply", sends.reply),
-                (Producer, "_appended", sends.appended),
                 (Sender, "send", sends.send_request),
                 (Consumer, "fetch", receives.fetch),
                 (Consumer, "__aiter__", receives.iterate),

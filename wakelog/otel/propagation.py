@@ -9,41 +9,65 @@ long goes without.
 Source: io.opentelemetry.instrumentation.rocketmqclient.v4_8.{MapSetter, TextMapExtractAdapter}.
 """
 
+import re
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import islice
 from typing import Final
 
-from opentelemetry import propagate, trace
+from opentelemetry import baggage, propagate, trace
+from opentelemetry.baggage.propagation import W3CBaggagePropagator
 from opentelemetry.context import Context
-from opentelemetry.trace import SpanContext
+from opentelemetry.propagators.composite import CompositePropagator
+from opentelemetry.propagators.textmap import TextMapPropagator
+from opentelemetry.trace import SpanContext, TraceFlags
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from wakelog.client.appended import APPENDED_BYTES_MAX
 from wakelog.client.received import ReceivedMessage
+from wakelog.otel.quick_spans import LINKS_MAX, Begun
 from wakelog.protocol.properties import (
     NAME_VALUE_SEPARATOR,
     PROPERTY_SEPARATOR,
     decode_properties,
 )
 
-LINKS_MAX: Final = 128
-"""Messages of one span that are looked at for links: as many as a span of the SDK keeps."""
-
 _SEPARATORS: Final = (NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR)
+_TRACEPARENT: Final = f"{PROPERTY_SEPARATOR}traceparent{NAME_VALUE_SEPARATOR}00-"
+_PLAIN: Final = re.compile(
+    f"traceparent{NAME_VALUE_SEPARATOR}00-([0-9a-f]{{32}})-([0-9a-f]{{16}})-([0-9a-f]{{2}})"
+)
+"""A context as W3C's propagator writes it, without a state."""
 
 
-def current_properties() -> str:
-    """Return the current context as encoded properties with a separator before each; "" for none.
+def properties_of(context: Context) -> str:
+    """Return a context as encoded properties with a separator before each; "" for none.
 
     A context that is too long to travel, such as of much baggage, is left out.
     """
+    if not context:
+        return ""
     carrier: dict[str, str] = {}
-    propagate.inject(carrier)
+    propagate.inject(carrier, context)
     text = "".join(
         f"{PROPERTY_SEPARATOR}{name}{NAME_VALUE_SEPARATOR}{value}"
         for name, value in carrier.items()
         if value and not any(each in name + value for each in _SEPARATORS)
     )
     return text if len(text.encode()) <= APPENDED_BYTES_MAX else ""
+
+
+def properties_within(begun: Begun, context: Context) -> str:
+    """Return the properties of a span's messages. context: the one that it has begun in."""
+    if begun.sampled.trace_state or not _is_default() or (context and baggage.get_all(context)):
+        return properties_of(trace.set_span_in_context(begun.span, context))
+    return f"{_TRACEPARENT}{begun.trace_id:032x}-{begun.span_id:016x}-{begun.flags:02x}"
+
+
+def has_context(message: ReceivedMessage) -> bool:
+    """Return whether a message may have a context."""
+    text = message.record.properties_text
+    return any(begin in text for begin in _begins(propagate.get_global_textmap()))
 
 
 def context_of(message: ReceivedMessage) -> Context:
@@ -53,7 +77,7 @@ def context_of(message: ReceivedMessage) -> Context:
 
 def links_to(messages: Sequence[ReceivedMessage]) -> list[SpanContext]:
     """Return the context of each of the first `LINKS_MAX` messages that has one, once."""
-    names = [f"{name}{NAME_VALUE_SEPARATOR}" for name in propagate.get_global_textmap().fields]
+    names = _begins(propagate.get_global_textmap())
     texts = [message.record.properties_text for message in islice(messages, LINKS_MAX)]
     first = _pairs(texts[0], names)
     found: list[tuple[str, ...]]
@@ -66,6 +90,9 @@ def links_to(messages: Sequence[ReceivedMessage]) -> list[SpanContext]:
 
 
 def _span_context(pairs: tuple[str, ...]) -> SpanContext:
+    if len(pairs) == 1 and (found := _PLAIN.fullmatch(pairs[0])) is not None and _is_default():
+        trace_id, span_id, flags = (int(text, 16) for text in found.groups())
+        return SpanContext(trace_id, span_id, True, TraceFlags(flags))
     carrier = decode_properties(PROPERTY_SEPARATOR.join(pairs))
     context = propagate.extract(carrier, context=Context())
     return trace.get_current_span(context).get_span_context()
@@ -84,3 +111,22 @@ def _pair(text: str, begin: str) -> str:
         return ""
     end = text.find(PROPERTY_SEPARATOR, place)
     return text[place:] if end < 0 else text[place:end]
+
+
+def _is_default() -> bool:
+    """Return whether the names of the context are those of W3C, as without a configuration."""
+    return _is_w3c(propagate.get_global_textmap())
+
+
+@lru_cache(maxsize=1)
+def _is_w3c(propagator: TextMapPropagator) -> bool:
+    if type(propagator) is not CompositePropagator:
+        return False
+    parts = list(map(type, getattr(propagator, "_propagators", ())))
+    return parts == [TraceContextTextMapPropagator, W3CBaggagePropagator]
+
+
+@lru_cache(maxsize=1)
+def _begins(propagator: TextMapPropagator) -> tuple[str, ...]:
+    """Return how the properties of a propagator begin."""
+    return tuple(f"{name}{NAME_VALUE_SEPARATOR}" for name in sorted(propagator.fields))

@@ -14,7 +14,7 @@ closed, or when nobody has the message any more.
 
 import weakref
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from time import time_ns
@@ -24,7 +24,7 @@ from opentelemetry import context as contexts
 from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.semconv.attributes.error_attributes import ERROR_TYPE
-from opentelemetry.trace import Span, SpanKind, Status, StatusCode
+from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanKind, Status, StatusCode
 
 from wakelog.client import sync
 from wakelog.client.consumer import Consumer
@@ -32,7 +32,7 @@ from wakelog.client.consumer_message import ConsumerMessage
 from wakelog.client.received import ReceivedMessage
 from wakelog.otel import attributes
 from wakelog.otel.instruments import Instruments, is_suppressed, now_seconds
-from wakelog.otel.propagation import context_of, links_to
+from wakelog.otel.propagation import context_of, has_context, links_to
 from wakelog.protocol.names import RETRY_PREFIX
 
 Method = Callable[..., Any]
@@ -44,10 +44,13 @@ NACKED, REJECTED, LEFT = "nack", "reject", "not acknowledged"
 class Processing:
     """The span of the work on messages, from its begin on."""
 
-    def __init__(self, instruments: Instruments, span: Span, topic: str, group: str) -> None:
-        """Begin now."""
+    def __init__(
+        self, instruments: Instruments, span: Span, topic: str, group: str, *, measures: bool
+    ) -> None:
+        """Begin now. measures: whether metrics have it, too."""
         self._record = instruments.processed
         self._span, self._topic, self._group = span, topic, group
+        self._measures = measures
         self._began = now_seconds()
         self._has_ended = False
         self._before: Context | None = None
@@ -70,12 +73,12 @@ class Processing:
         if self._has_ended:
             return
         self._has_ended = True
-        failed: attributes.Attributes = {ERROR_TYPE: error} if error else {}
-        if failed and self._span.is_recording():
-            self._span.set_attributes(failed)
+        if error and self._span.is_recording():
+            self._span.set_attribute(ERROR_TYPE, error)
             self._span.set_status(Status(StatusCode.ERROR))
         self._span.end()
-        self._record(self._topic, self._group, self._began, failed)
+        if self._measures:
+            self._record(self._topic, self._group, self._began, error, self._during)
 
 
 class ReceiveSpans:
@@ -84,33 +87,37 @@ class ReceiveSpans:
     def __init__(self, instruments: Instruments) -> None:
         """instruments: what records."""
         self._instruments = instruments
-        self._tracer = instruments.tracer
-        self._open: weakref.WeakKeyDictionary[ConsumerMessage, Processing] = (
-            weakref.WeakKeyDictionary()
-        )
+        self._open: dict[weakref.ref[ConsumerMessage], Processing] = {}
 
     # Methods of Consumer
 
     def fetch(self, method: Method) -> Method:
         """Return `Consumer.fetch` with a span, unless nothing comes."""
 
-        async def fetch(self_: Consumer, *given: Any, **named: Any) -> list[ConsumerMessage]:
-            if is_suppressed():
-                found: list[ConsumerMessage] = await method(self_, *given, **named)
-                return found
-            began_ns, began = time_ns(), now_seconds()
-            try:
-                messages: list[ConsumerMessage] = await method(self_, *given, **named)
-            except Exception as error:
-                self._refused(self_, began_ns, error)
-                raise
-            if messages:
-                group = _group(self_)
-                self._instruments.received(_counts(messages), group, began)
-                self._span("fetch", SpanKind.CLIENT, messages, start_time=began_ns).end()
-            return messages
+        def fetch(
+            self_: Consumer, *given: Any, **named: Any
+        ) -> Coroutine[Any, Any, list[ConsumerMessage]]:
+            running: Coroutine[Any, Any, list[ConsumerMessage]] = method(self_, *given, **named)
+            return self._fetch(self_, running) if self._observes() else running
 
         return fetch
+
+    async def _fetch(
+        self, consumer: Consumer, running: Coroutine[Any, Any, list[ConsumerMessage]]
+    ) -> list[ConsumerMessage]:
+        began_ns, began = time_ns(), now_seconds()
+        try:
+            messages = await running
+        except Exception as error:
+            self._refused(consumer, began_ns, error)
+            raise
+        if messages:
+            group = _group(consumer)
+            counts = _counts(messages)
+            if self._instruments.measures:
+                self._instruments.received(counts, group, began)
+            self._fetched(consumer, messages, counts, began_ns)
+        return messages
 
     def iterate(self, method: Method) -> Method:
         """Return `Consumer.__aiter__` with a span for the work on each message."""
@@ -161,8 +168,9 @@ class ReceiveSpans:
 
         async def close(self_: Consumer) -> None:
             await method(self_)
-            for message in list(self._open):
-                if message.settler is self_:
+            for reference in list(self._open):
+                message = reference()
+                if message is not None and message.settler is self_:
                     self._end_one(message, LEFT)
 
         return close
@@ -187,7 +195,7 @@ class ReceiveSpans:
         """Return `ack` or `nack` of the blocking message, after which no span is current."""
 
         def settle(self_: sync.ConsumerMessage, *given: Any, **named: Any) -> None:
-            processing = self._open.get(self_.twin)
+            processing = self._opened(self_.twin)
             method(self_, *given, **named)
             if processing is not None:
                 processing.leave()
@@ -198,7 +206,7 @@ class ReceiveSpans:
         """Return `ack` of the blocking Consumer, after which no span is current."""
 
         def ack(self_: sync.Consumer, *messages: sync.ConsumerMessage) -> None:
-            found = [self._open.get(each.twin) for each in messages if hasattr(each, "twin")]
+            found = [self._opened(each.twin) for each in messages if hasattr(each, "twin")]
             method(self_, *messages)
             for processing in found:
                 if processing is not None:
@@ -211,12 +219,13 @@ class ReceiveSpans:
     @contextmanager
     def process(self, messages: Sequence[ReceivedMessage]) -> Iterator[Span]:
         """Have a span for the work on messages in a block."""
-        if not messages or is_suppressed():
+        twins = [getattr(message, "twin", message) for message in messages]
+        processing = self._begin(twins) if twins else None
+        if processing is None:
             yield trace.INVALID_SPAN
             return
-        twins = [getattr(message, "twin", message) for message in messages]
-        processing, span = self._begin(twins)
         processing.enter()
+        span = trace.get_current_span()
         try:
             yield span
         except BaseException as error:
@@ -229,53 +238,122 @@ class ReceiveSpans:
 
     # Spans
 
+    def _observes(self) -> bool:
+        """Return whether something may be recorded here."""
+        instruments = self._instruments
+        if instruments.tracer is None and not instruments.measures:
+            return False
+        return not is_suppressed(contexts.get_current())
+
     def _begin_one(self, message: ConsumerMessage) -> Processing | None:
         """Begin the work on a message of an iteration, and be the current span."""
-        if is_suppressed():
+        processing = self._begin([message])
+        if processing is None:
             return None
-        processing, _ = self._begin([message])
-        self._instruments.received([(message.topic, 1)], _group(message.settler), None)
-        self._open[message] = processing
+        if self._instruments.measures:
+            self._instruments.received([(message.topic, 1)], _group(message.settler), None)
         # Not of the message: else it would hold itself.
-        weakref.finalize(message, processing.end, LEFT).atexit = False
+        self._open[weakref.ref(message, self._left)] = processing
         processing.enter()
         return processing
 
-    def _end_one(self, message: ConsumerMessage, error: str = "") -> None:
+    def _left(self, message: weakref.ref[ConsumerMessage]) -> None:
+        """End the span of a message that nobody has any more."""
         processing = self._open.pop(message, None)
+        if processing is not None:
+            processing.end(LEFT)
+
+    def _opened(self, message: ConsumerMessage) -> Processing | None:
+        return self._open.get(weakref.ref(message)) if self._open else None
+
+    def _end_one(self, message: ConsumerMessage, error: str = "") -> None:
+        processing = self._open.pop(weakref.ref(message), None) if self._open else None
         if processing is not None:
             processing.end(error)
             processing.leave()
 
-    def _begin(self, messages: Sequence[ReceivedMessage]) -> tuple[Processing, Span]:
-        first = messages[0]
-        context = context_of(first) if len(messages) == 1 else None
-        span = self._span(attributes.PROCESS, SpanKind.CONSUMER, messages, context=context)
-        settler = getattr(first, "settler", None)
-        return Processing(self._instruments, span, first.topic, _group(settler)), span
+    def _begin(self, messages: Sequence[ReceivedMessage]) -> Processing | None:
+        """Begin the work on messages; None if nothing records it, and no context came along."""
+        first, observes = messages[0], self._observes()
+        context: Context | None = None  # of several messages the caller's
+        has = len(messages) == 1 and has_context(first)
+        if not observes and (not has or is_suppressed(contexts.get_current())):
+            return None
+        if len(messages) == 1:
+            context = context_of(first) if has else Context()
+        settler, tracer = getattr(first, "settler", None), self._instruments.tracer
+        group = _group(settler)
+        if tracer is None:
+            span: Span = NonRecordingSpan(trace.get_current_span(context).get_span_context())
+        else:
+            what = attributes.operation(
+                attributes.PROCESS,
+                attributes.PROCESS,
+                first.topic,
+                first.namespace,
+                group,
+                _model(settler),
+            )
+            links = [Link(each, {}) for each in links_to(messages)]
+            span = tracer.start_span(
+                what.name,
+                context,
+                kind=SpanKind.CONSUMER,
+                attributes=what.attributes,
+                links=links,
+            )
+            if span.is_recording():
+                span.set_attributes(attributes.of_messages(messages))
+        measures = observes and self._instruments.measures
+        return Processing(self._instruments, span, first.topic, group, measures=measures)
 
-    def _span(
-        self, name: str, kind: SpanKind, messages: Sequence[ReceivedMessage], **more: Any
-    ) -> Span:
-        """Begin a span about messages. One that is not recorded costs no look at them."""
-        first = messages[0]
-        what = attributes.PROCESS if name == attributes.PROCESS else attributes.RECEIVE
-        found = attributes.operation(name, what, first.topic, first.namespace)
-        span = self._tracer.start_span(f"{name} {first.topic}", kind=kind, attributes=found, **more)
+    def _fetched(
+        self,
+        consumer: Consumer,
+        messages: Sequence[ConsumerMessage],
+        counts: Sequence[tuple[str, int]],
+        began_ns: int,
+    ) -> None:
+        """Record a fetch that returned messages."""
+        tracer, quick = self._instruments.tracer, self._instruments.quick
+        if tracer is None:
+            return
+        topic = counts[0][0] if len(counts) == 1 else ""
+        what = attributes.operation(
+            "fetch",
+            attributes.RECEIVE,
+            topic,
+            consumer.namespace,
+            _group(consumer),
+            _model(consumer),
+        )
+        if quick is not None:
+            context = contexts.get_current()
+            begun = quick.begin(context, what.name, SpanKind.CLIENT, what.attributes, began_ns)
+            if begun.is_recorded:
+                links = [Link(each, {}) for each in links_to(messages)]
+                quick.end(begun, attributes.of_messages(messages), links)
+            return
+        span = tracer.start_span(
+            what.name, kind=SpanKind.CLIENT, attributes=what.attributes, start_time=began_ns
+        )
         if span.is_recording():
-            settler = getattr(first, "settler", None)
-            span.set_attributes(attributes.of_messages(messages, _group(settler), _model(settler)))
-            for context in links_to(messages):
-                span.add_link(context)
-        return span
+            span.set_attributes(attributes.of_messages(messages))
+            for each in links_to(messages):
+                span.add_link(each)
+        span.end()
 
     def _refused(self, consumer: Consumer, began_ns: int, error: Exception) -> None:
-        found = attributes.operation(
-            "fetch", attributes.RECEIVE, "", consumer.namespace
-        ) | attributes.of_error(error)
-        span = self._tracer.start_span(
-            "fetch", kind=SpanKind.CLIENT, attributes=found, start_time=began_ns
+        tracer = self._instruments.tracer
+        if tracer is None:
+            return
+        what = attributes.operation(
+            "fetch", attributes.RECEIVE, "", consumer.namespace, _group(consumer), _model(consumer)
         )
+        span = tracer.start_span(
+            what.name, kind=SpanKind.CLIENT, attributes=what.attributes, start_time=began_ns
+        )
+        span.set_attributes(attributes.of_error(error))
         span.set_status(Status(StatusCode.ERROR, str(error)))
         span.end()
 

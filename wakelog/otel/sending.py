@@ -5,10 +5,19 @@
     transaction                 the span is of the half message; the block is the user's
     request                     the span ends with the reply, and has a link to that
 
-Each function takes a method of the client and returns what stands in its place.
+Each function takes a method of the client and returns what stands in its place. A single `send` has
+a quick span where that is possible: it is the call of which there are most.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager
 from operator import attrgetter
 from typing import Any, Final
@@ -18,7 +27,7 @@ from opentelemetry import trace
 from opentelemetry.semconv._incubating.attributes import messaging_attributes as messaging
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
-from wakelog.client.appended import with_appended
+from wakelog.client.appended import APPENDED, with_appended
 from wakelog.client.messages import Message, SendRequest
 from wakelog.client.options import without_namespace
 from wakelog.client.producer import Producer
@@ -27,7 +36,8 @@ from wakelog.client.received import ReceivedMessage
 from wakelog.client.sender import Sender, Stored
 from wakelog.otel import attributes
 from wakelog.otel.instruments import Instruments, is_suppressed, now_seconds
-from wakelog.otel.propagation import current_properties, links_to
+from wakelog.otel.propagation import links_to, properties_of, properties_within
+from wakelog.otel.quick_spans import QuickSpans
 from wakelog.protocol.names import TRACE_TOPIC
 
 Method = Callable[..., Any]
@@ -42,27 +52,71 @@ class SendSpans:
     def __init__(self, instruments: Instruments) -> None:
         """instruments: what records."""
         self._instruments = instruments
-        self._tracer = instruments.tracer
 
     # Methods of Producer
 
     def send(self, method: Method) -> Method:
         """Return `Producer.send` with a span."""
 
-        async def send(self_: Producer, topic: str, body: bytes | str, **fields: Any) -> Receipt:
-            span = self._begin(self_, "send", topic, body, fields)
-            receipt: Receipt = await _within(span, method(self_, topic, body, **fields))
-            if span.is_recording():
-                span.set_attributes(_stored_at(receipt))
-            span.end()
-            return receipt
+        def send(
+            self_: Producer, topic: str, body: bytes | str, **fields: Any
+        ) -> Coroutine[Any, Any, Receipt]:
+            if not self._records():
+                return _passing_on(method(self_, topic, body, **fields))
+            quick = self._instruments.quick
+            if quick is None:
+                return self._send(method, self_, topic, body, fields)
+            return self._send_quickly(quick, method, self_, topic, body, fields)
 
         return send
+
+    async def _send(
+        self, method: Method, client: Producer, topic: str, body: Any, fields: dict[str, Any]
+    ) -> Receipt:
+        span = self._begin(client, "send", topic, body, fields)
+        receipt: Receipt = await _within(span, method(client, topic, body, **fields))
+        if span.is_recording():
+            span.set_attributes(_stored_at(receipt))
+        span.end()
+        return receipt
+
+    async def _send_quickly(
+        self,
+        quick: QuickSpans,
+        method: Method,
+        client: Producer,
+        topic: str,
+        body: Any,
+        fields: dict[str, Any],
+    ) -> Receipt:
+        context = contexts.get_current()
+        name = topic if isinstance(topic, str) else ""
+        what = attributes.operation("send", attributes.SEND, name, client._options.namespace)
+        span = quick.begin(context, what.name, SpanKind.PRODUCER, what.attributes)
+        token = APPENDED.set(properties_within(span, context))
+        try:
+            receipt: Receipt = await method(client, topic, body, **fields)
+        except BaseException as error:
+            if span.is_recorded:
+                found = attributes.of_error(error)
+                attributes.add_fields(found, body, fields)
+                quick.end(span, found, status=Status(StatusCode.ERROR, str(error)))
+            raise
+        finally:
+            APPENDED.reset(token)
+        if span.is_recorded:
+            found = _stored_at(receipt)
+            attributes.add_fields(found, body, fields)
+            quick.end(span, found)
+        return receipt
 
     def send_many(self, method: Method) -> Method:
         """Return `Producer.send_many` with a span for the whole list."""
 
         async def send_many(self_: Producer, messages: Iterable[Message]) -> Sequence[Receipt]:
+            if not self._records():
+                found: Sequence[Receipt] = await _passing_on(method(self_, messages))
+                return found
             if isinstance(messages, Iterable) and not isinstance(messages, Message | str | bytes):
                 messages = list(messages)
             span = self._begin_list(self_, messages)
@@ -116,8 +170,9 @@ class SendSpans:
         ) -> ReceivedMessage:
             span = self._begin(self_, "request", topic, body, fields)
             reply: ReceivedMessage = await _within(span, method(self_, topic, body, **fields))
-            for context in links_to([reply]):
-                span.add_link(context)
+            if span.is_recording():
+                for context in links_to([reply]):
+                    span.add_link(context)
             span.end()
             return reply
 
@@ -136,55 +191,62 @@ class SendSpans:
 
         return reply
 
-    def appended(self, method: Method) -> Method:
-        """Return `Producer._appended`, which gives the current context to each message."""
-
-        def appended(self_: Producer) -> str:
-            return current_properties()
-
-        return appended
-
     # A method of Sender
 
     def send_request(self, method: Method) -> Method:
         """Return `Sender.send`, recorded; a reply gets the current context here."""
-        requested = self._instruments.requested
 
-        async def send(self_: Sender, request: SendRequest) -> Stored:
+        def send(self_: Sender, request: SendRequest) -> Coroutine[Any, Any, Stored]:
             first = request.first
             if first.is_reply:
-                text = with_appended(first.properties, current_properties())
+                appended = properties_of(contexts.get_current())
+                text = with_appended(first.properties, appended)
                 request = request._replace(messages=(first._replace(properties=text),))
-            if first.topic == TRACE_TOPIC or is_suppressed():
-                unrecorded: Stored = await method(self_, request)
+            if first.topic == TRACE_TOPIC or not self._measures():
+                unrecorded: Coroutine[Any, Any, Stored] = method(self_, request)
                 return unrecorded
-            topic = without_namespace(self_._options.namespace, first.topic)
-            count, began = len(request.messages), now_seconds()
-            try:
-                stored: Stored = await method(self_, request)
-            except BaseException as error:
-                requested(topic, "", count, began, attributes.of_error(error))
-                raise
-            requested(topic, stored.queue.address, count, began)
-            return stored
+            return self._request(method, self_, request)
 
         return send
+
+    async def _request(self, method: Method, sender: Sender, request: SendRequest) -> Stored:
+        requested = self._instruments.requested
+        topic = without_namespace(sender._options.namespace, request.first.topic)
+        count, began = len(request.messages), now_seconds()
+        try:
+            stored: Stored = await method(sender, request)
+        except BaseException as error:
+            requested(topic, "", count, began, attributes.error_type(error))
+            raise
+        requested(topic, stored.queue.address, count, began)
+        return stored
+
+    def _records(self) -> bool:
+        """Return whether a span that begins here may be recorded."""
+        return self._instruments.tracer is not None and not is_suppressed(contexts.get_current())
+
+    def _measures(self) -> bool:
+        return self._instruments.measures and not is_suppressed(contexts.get_current())
 
     def _begin(
         self, client: Any, name: str, topic: object, body: object, fields: Mapping[str, Any]
     ) -> Span:
         """Begin the span of a call, with what the user gave: the call itself refuses the rest."""
-        if is_suppressed():
+        tracer = self._instruments.tracer
+        if tracer is None or not self._records():
             return _NO_SPAN
         topic = topic if isinstance(topic, str) else ""
-        namespace = client._options.namespace
-        found = attributes.operation(name, attributes.SEND, topic, namespace)
-        attributes.add_fields(found, body, fields)
-        return self._tracer.start_span(f"{name} {topic}", kind=SpanKind.PRODUCER, attributes=found)
+        what = attributes.operation(name, attributes.SEND, topic, client._options.namespace)
+        span = tracer.start_span(what.name, kind=SpanKind.PRODUCER, attributes=what.attributes)
+        if span.is_recording():
+            found: attributes.Attributes = {}
+            attributes.add_fields(found, body, fields)
+            span.set_attributes(found)
+        return span
 
     def _begin_list(self, client: Producer, messages: object) -> Span:
-        if is_suppressed():
-            return _NO_SPAN
+        tracer = self._instruments.tracer
+        assert tracer is not None
         given = messages if isinstance(messages, list) else []
         try:
             topics = set(map(_TOPIC, given))
@@ -192,20 +254,32 @@ class SendSpans:
             topics = set()  # the call itself refuses them
         [topic] = topics if len(topics) == 1 else [""]
         topic = topic if isinstance(topic, str) else ""
-        namespace = client._options.namespace
-        found = attributes.operation("send_many", attributes.SEND, topic, namespace)
-        if not topic:
-            del found[messaging.MESSAGING_DESTINATION_NAME]
-        found[messaging.MESSAGING_BATCH_MESSAGE_COUNT] = len(given)
-        name = f"send_many {topic}".rstrip()
-        return self._tracer.start_span(name, kind=SpanKind.PRODUCER, attributes=found)
+        what = attributes.operation("send_many", attributes.SEND, topic, client._options.namespace)
+        span = tracer.start_span(what.name, kind=SpanKind.PRODUCER, attributes=what.attributes)
+        if span.is_recording():
+            span.set_attribute(messaging.MESSAGING_BATCH_MESSAGE_COUNT, len(given))
+        return span
 
 
-async def _within(span: Span, running: Awaitable[Any]) -> Any:
+def _passing_on(running: Coroutine[Any, Any, Any]) -> Coroutine[Any, Any, Any]:
+    """Return a call that gives the current context to its messages; without one, the call."""
+    context = contexts.get_current()
+    return _appending(properties_of(context), running) if context else running
+
+
+async def _appending(properties: str, running: Awaitable[Any]) -> Any:
+    token = APPENDED.set(properties)
+    try:
+        return await running
+    finally:
+        APPENDED.reset(token)
+
+
+async def _within(span: Span, running: Coroutine[Any, Any, Any]) -> Any:
     """Wait with the span as the current one. An error ends it, and goes on to the caller."""
     token = contexts.attach(trace.set_span_in_context(span)) if span is not _NO_SPAN else None
     try:
-        return await running
+        return await _passing_on(running)
     except BaseException as error:
         if span.is_recording():
             span.set_attributes(attributes.of_error(error))
