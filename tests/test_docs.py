@@ -25,8 +25,8 @@ NEEDS = {
     "wakelog.spark": [pytest.mark.spark, pytest.mark.slow, pytest.mark.long],
 }
 LONG = (
-    *("command_line", "consumer", "data_frames", "faststream", "filter", "migration"),
-    "name_server",
+    *("celery", "command_line", "consumer", "cookbook", "data_frames", "faststream", "filter"),
+    *("migration", "name_server", "taskiq_and_dramatiq", "tls"),
 )
 """Documents whose programs `./dev long` runs: what they show has tests of every day."""
 HOW = ("", "beside", *RUN_ELSEWHERE)

@@ -24,8 +24,7 @@ from wakelog.actors.deploy.group import BROKER
 from wakelog.network.errors import RemotingError
 from wakelog.protocol.codes import ResponseCode
 
-KILLS_COUNT = 5
-KILLS_COUNT_LONG = 10
+KILLS_COUNT = 10
 """Of each role, in one series."""
 
 CALM_KILLS_COUNT = 3

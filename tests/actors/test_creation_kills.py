@@ -33,13 +33,13 @@ pytestmark = [
     pytest.mark.ray,
     pytest.mark.java,
     pytest.mark.kill,
+    pytest.mark.long,
     pytest.mark.slow,
     pytest.mark.timeout(300),
 ]
 
 SEED = 4_093
-KILLS_COUNT = 4
-KILLS_COUNT_LONG = 10
+KILLS_COUNT = 10
 BODY_BYTES = 2_000
 """Some hundred messages fill a segment."""
 
@@ -50,7 +50,7 @@ PREFIXES = {
 }
 """How files begin that a role has not finished, in the store's root."""
 
-TENS = [0, *(pytest.param(ten, marks=pytest.mark.long) for ten in range(1, 10))]
+TENS = range(10)
 
 
 class Image(NamedTuple):
@@ -206,20 +206,17 @@ def test_rocketmq_opens_what_a_kill_in_mid_creation_leaves(
     supervised: SupervisedBroker,
     ten: int,
     tmp_path: Path,
-    pytestconfig: pytest.Config,
     record_property: Callable[[str, object], None],
 ) -> None:
     kills = CreationKills(supervised, tmp_path)
-    is_long = pytestconfig.getoption("--long")
-    count = KILLS_COUNT_LONG if is_long else KILLS_COUNT
 
     async def main() -> None:
-        for number in range(count):
-            is_last = number == count - 1
-            await kills.kill(ten * count + number, is_last=is_last)
+        for number in range(KILLS_COUNT):
+            is_last = number == KILLS_COUNT - 1
+            await kills.kill(ten * KILLS_COUNT + number, is_last=is_last)
 
     asyncio.run(main())
-    for incident in kills.incidents if is_long else ():
+    for incident in kills.incidents:
         record_property("said", incident)
     assert kills.images.keys() == PREFIXES.keys()
     at_once(

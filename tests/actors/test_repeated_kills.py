@@ -20,7 +20,6 @@ from tests.actors.kill_incidents import read_back
 from tests.actors.load import Load, doubled_count, pull_all
 from tests.actors.repeated_kills import (
     KILLS_COUNT,
-    KILLS_COUNT_LONG,
     WHOLE_SECONDS_MAX,
     Killers,
     followers,
@@ -32,6 +31,7 @@ from wakelog.storage.file_system import FileSystem
 pytestmark = [
     pytest.mark.ray,
     pytest.mark.kill,
+    pytest.mark.long,
     pytest.mark.slow,
     pytest.mark.timeout(300),
 ]
@@ -44,16 +44,8 @@ LATE_THINK_SECONDS = 0.05
 LATE_PROPERTIES = "DELAY\x011\x02"
 """The first delay level, a second."""
 
-ROUNDS = [0, *(pytest.param(number, marks=pytest.mark.long) for number in range(1, 10))]
-"""Five kills of each role in every run, a hundred in each mode in a long one."""
-
-EVERY_RUN_MODE = "transient pool"
-"""The mode with the most processes."""
-
-MODES = [
-    mode if mode == EVERY_RUN_MODE else pytest.param(mode, marks=pytest.mark.long)
-    for mode in REPEATED_KILL_KINDS
-]
+ROUNDS = range(10)
+"""A hundred kills of each role in each mode."""
 
 
 class SeriesOutcome(NamedTuple):
@@ -170,22 +162,18 @@ def check_verified(supervised: SupervisedBroker, folder: Path) -> None:
     assert report.findings.is_sound, report.findings.kept
 
 
-@pytest.mark.parametrize("supervised", MODES, indirect=True, scope="session")
+@pytest.mark.parametrize("supervised", REPEATED_KILL_KINDS, indirect=True, scope="session")
 @pytest.mark.parametrize("number", ROUNDS)
 def test_a_series_of_kills_loses_and_doubles_nothing(
     supervised: SupervisedBroker,
     number: int,
     request: pytest.FixtureRequest,
     tmp_path: Path,
-    pytestconfig: pytest.Config,
     record_property: Callable[[str, object], None],
 ) -> None:
     mode = request.node.callspec.params["supervised"]
-    is_long = pytestconfig.getoption("--long")
-    kills_count = KILLS_COUNT_LONG if is_long else KILLS_COUNT
-    outcome = asyncio.run(KillSeries(supervised, mode, number, kills_count).run())
-    if is_long:
-        record_property("said", outcome)
+    outcome = asyncio.run(KillSeries(supervised, mode, number, KILLS_COUNT).run())
+    record_property("said", outcome)
     assert outcome.acknowledged
     found = (outcome.lost, outcome.doubled, outcome.late_lost, outcome.changed)
     assert found == (0, 0, 0, 0), f"seed {SEED} {mode} {number}"

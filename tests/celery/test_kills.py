@@ -13,21 +13,6 @@ __all__ = ["broker"]
 pytestmark = [pytest.mark.kill, pytest.mark.slow]
 
 
-def test_no_task_is_lost_with_a_worker_that_is_killed(
-    broker: EmbeddedBroker, tmp_path: Path
-) -> None:
-    outcome = kill_run(
-        broker.name_server,
-        tmp_path,
-        tasks=200,
-        kills_max=1,
-        kill_every_seconds=0.5,
-        per_second=200,
-    )
-    assert outcome.lost == 0
-    assert outcome.kills == 1
-
-
 @pytest.mark.long
 @pytest.mark.timeout(1200)
 def test_no_task_is_lost_while_workers_are_killed(

@@ -361,9 +361,8 @@ def checking(expression: str, kind: str) -> Request:
     return json_request(46, {"clientId": "c", "group": "g", "subscriptionData": subscription})
 
 
-DELAY_OFFSETS = Request(45)
 REST = [
-    DELAY_OFFSETS,
+    Request(45),
     checking("*", "TAG"),
     checking("a > 1", "SQL92"),
     checking("a >", "SQL92"),
@@ -431,16 +430,15 @@ NO_REMARK = "not set any response code"  # of successes of codes 17 and 321
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Cluster]]:
     """Start a broker of each kind."""
-    folder = tmp_path_factory.mktemp("both")
+    starters: dict[str, Starter] = {"real": real_cluster, "wakelog": local_cluster}
     with ExitStack() as stack:
-        starters: dict[str, Starter] = {"real": real_cluster, "wakelog": local_cluster}
-        yield {kind: stack.enter_context(start(folder / kind)) for kind, start in starters.items()}
+        starts = {kind: start(tmp_path_factory.mktemp(kind)) for kind, start in starters.items()}
+        yield {kind: stack.enter_context(cluster) for kind, cluster in starts.items()}
 
 
 def test_both_brokers_give_the_same_answers(both: dict[str, Cluster]) -> None:
     theirs, ours = (play(both[kind].broker) for kind in ("real", "wakelog"))
-    requests = [request for act in ACTS for request in act]
-    for request, said, expected in zip(requests, ours, theirs, strict=True):
+    for request, said, expected in zip((x for act in ACTS for x in act), ours, theirs, strict=True):
         if "Exception" in said.remark + expected.remark:
             said, expected = (answer._replace(remark="") for answer in (said, expected))
         if request == HIDDEN_SHOWN:
@@ -529,25 +527,18 @@ def play(address: str) -> list[Answer]:
         for number, act in enumerate(ACTS):
             settle(connection, f"act{number}")
             if act is AFTER:  # QUERIES send one back with level 1, which is due after a second
-                wait_until(lambda: levels_delivered(connection), what="a delayed message delivered")
+                wait_until(lambda: b"1:" in connection.ask(45).body, what="delivered")
             for request in act:
-                frame = connection.ask(request.code, request.fields, request.body)
+                frame = connection.ask(*request)
                 found.append(answered(request, frame, int(address.rpartition(":")[2])))
     return found
 
 
-def levels_delivered(connection: RawConnection) -> int:
-    """Return of how many delay levels the broker has delivered a message."""
-    answer = connection.ask(DELAY_OFFSETS.code)
-    return len(fastjson.loads(answer.body)["offsetTable"])
-
-
 def settle(connection: RawConnection, key: str) -> None:
     """Send a message with a key and wait for it: it is the last to be in queue and index."""
-    marker = send(b="marker", i=f"KEYS\x01{key}")
-    assert connection.ask(marker.code, marker.fields, marker.body).code == 0
-    place = {"topic": "marker", "key": key, **WINDOW}
-    wait_until(lambda: connection.ask(QUERY, place).code == 0, what="indexed")
+    assert connection.ask(*send(b="marker", i=f"KEYS\x01{key}")).code == 0
+    kept = Request(QUERY, {"topic": "marker", "key": key, **WINDOW})
+    wait_until(lambda: connection.ask(*kept).code == 0, what="indexed")
 
 
 def answered(request: Request, frame: Frame, port: int) -> Answer:

@@ -26,7 +26,7 @@ from wakelog.storage.queue.consume_queue import ConsumeQueue
 from wakelog.storage.queue.consume_queue_ext import ADDRESS_BASE, ConsumeQueueExt
 from wakelog.storage.settings_text import read_settings
 
-pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.java, pytest.mark.long, pytest.mark.slow, pytest.mark.timeout(300)]
 
 SIZES = {
     "mappedFileSizeCommitLog": "65536",
@@ -128,7 +128,7 @@ def wanted(begin: int, end: int) -> list[bytes]:
 
 @pytest.mark.parametrize(
     ("first", "second"),
-    [("real", "wakelog"), pytest.param("wakelog", "real", marks=pytest.mark.long)],
+    [("real", "wakelog"), ("wakelog", "real")],
 )
 def test_a_broker_goes_by_the_bits_that_another_has_written(
     tmp_path: Path, first: str, second: str
@@ -193,7 +193,6 @@ def tree(store: Path, folder: str) -> dict[str, bytes]:
 
 
 @pytest.mark.golden
-@pytest.mark.long
 def test_units_of_a_copied_log_are_the_real_brokers(tmp_path: Path) -> None:
     golden, _ = open_golden("filter_ext", tmp_path)
     store = tmp_path / "copied"

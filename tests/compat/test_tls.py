@@ -72,6 +72,7 @@ def ours(folder: Path, mode: TlsMode) -> list[bool]:
     return asyncio.run(main())
 
 
+@pytest.mark.long
 def test_each_mode_lets_the_same_clients_in(tmp_path: Path) -> None:
     expected = {
         TlsMode.DISABLED: [True, False],

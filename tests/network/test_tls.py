@@ -179,6 +179,7 @@ def test_a_password_is_not_shown() -> None:
 @pytest.mark.java
 @pytest.mark.process
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_real_broker_in_enforcing_mode_is_written_to_and_read(tmp_path: Path) -> None:
     both = (
         *class_options(),

@@ -38,6 +38,7 @@ def test_a_run_says_what_it_counted(capsys: pytest.CaptureFixture[str]) -> None:
     assert "100.0%" in said.err
 
 
+@pytest.mark.long
 def test_two_processes_come_to_the_same_as_one(capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["--images", "300", "--seed", "8", "--processes", "1", "--block", "1"]
     assert command.main(asked) == 0

@@ -14,6 +14,7 @@ from tests.documents import ROOT
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_walk_through_runs_to_its_end(
     spark: SparkSession,
     tmp_path: Path,

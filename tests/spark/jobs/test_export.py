@@ -45,6 +45,7 @@ def bodies(count: int) -> list[str]:
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.long
 def test_runs_add_what_is_new_and_a_killed_one_is_gone_on_with(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

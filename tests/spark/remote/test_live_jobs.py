@@ -50,6 +50,7 @@ def received(driver: JavaDriver, group: str, count: int) -> list[tuple[str, byte
     return sorted(zip((each["topic"] for each in got), bodies(got), strict=True))
 
 
+@pytest.mark.long
 def test_dead_letters_reach_their_group_alone_or_every_group(
     spark: SparkSession, wire: Cluster, tmp_path: Path
 ) -> None:

@@ -45,6 +45,7 @@ def by_place(table: DataFrame) -> list[Row]:
 @pytest.mark.java
 @pytest.mark.process
 @pytest.mark.slow
+@pytest.mark.long
 def test_files_have_the_rows_of_the_source_over_a_kill(spark: SparkSession, tmp_path: Path) -> None:
     store = tmp_path / "store"
     for life in range(2):
