@@ -3,7 +3,10 @@
 import pytest
 
 from tests.nameserver.harness import NOW_MS, Announced, Harness, topic
+from tests.nameserver.test_hostile_frames import valid_requests
 from wakelog.nameserver.decision import BrokerJoined
+from wakelog.nameserver.processors import PROCESSORS
+from wakelog.network.audit_line import AuditLine
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import make_request
 from wakelog.protocol.frame import FRAME_BYTES_MAX
@@ -97,3 +100,42 @@ def test_a_body_that_was_too_long_to_be_read_is_refused(harness: Harness) -> Non
 def test_a_registration_may_have_a_hundred_thousand_topics(harness: Harness) -> None:
     topics = tuple(topic(f"T{number}") for number in range(100_000))
     assert harness.register(Announced(topics=topics)).code == ResponseCode.SUCCESS
+
+
+AUDITED = {
+    *(RequestCode.PUT_KV_CONFIG, RequestCode.DELETE_KV_CONFIG, RequestCode.UPDATE_NAMESRV_CONFIG),
+    *(RequestCode.WIPE_WRITE_PERM_OF_BROKER, RequestCode.ADD_WRITE_PERM_OF_BROKER),
+    RequestCode.DELETE_TOPIC_IN_NAMESRV,
+}
+OF_BROKERS = {RequestCode.REGISTER_BROKER, RequestCode.UNREGISTER_BROKER}
+READS = {
+    *(RequestCode.GET_KV_CONFIG, RequestCode.GET_KVLIST_BY_NAMESPACE),
+    *(RequestCode.GET_ROUTEINFO_BY_TOPIC, RequestCode.GET_BROKER_CLUSTER_INFO),
+    *(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, RequestCode.GET_TOPICS_BY_CLUSTER),
+    *(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS, RequestCode.GET_UNIT_TOPIC_LIST),
+    *(RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST, RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST),
+    *(RequestCode.GET_NAMESRV_CONFIG, RequestCode.QUERY_DATA_VERSION),
+}
+
+
+def test_of_every_code_it_is_known_whether_it_changes_something() -> None:
+    """A new code has to be named here: audited, of brokers, or without an effect."""
+    assert sorted([*AUDITED, *OF_BROKERS, *READS]) == sorted(PROCESSORS)
+    assert {code for code, row in PROCESSORS.items() if row.is_audited} == AUDITED
+
+
+@pytest.mark.parametrize("code", sorted(AUDITED | READS), ids=lambda code: code.name)
+def test_what_changes_something_is_a_line_of_the_audit_log(code: RequestCode) -> None:
+    for request in valid_requests():
+        if request.code == code:
+            harness = Harness()
+            harness.register(Announced(topics=(topic("T"),)))
+            harness.core.take_instructions()
+            response = harness.send(request)
+            lines = [
+                each for each in harness.core.take_instructions() if isinstance(each, AuditLine)
+            ]
+            assert len(lines) == (code in AUDITED) and response is not None
+            for line in lines:
+                assert line.event == code.name and line.values["code"] == code
+                assert line.is_failed is (response.code != ResponseCode.SUCCESS)

@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -75,6 +75,9 @@ from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem, process_descriptors_max
 from wakelog.storage.live_settings import TABLE
 from wakelog.telemetry.logs import LineBudget, Log, logger
+
+ACTOR: Final = "namesrv"
+"""Of its lines, and at the end of the names of its files."""
 
 EVENTS = {
     BrokerJoined: (logging.INFO, "broker registered"),
@@ -223,7 +226,8 @@ class NameServerService:
             match instruction:
                 case AuditLine(event, values, is_failed):
                     if not is_failed or self._line_budget.allows(time.monotonic()):
-                        logger(Log.AUDIT).info(event, **values)
+                        # The process may be a broker's as well, whose line it is not.
+                        logger(Log.AUDIT).info(event, actor=ACTOR, broker="", **values)
                 case CloseChannel(channel_id):
                     self._server.close_channel(channel_id)
                 case ForgetTopics():
@@ -298,7 +302,7 @@ class NameServerActor(ChannelActor):
         """Start unless it runs; return its port and node, or why it cannot start."""
         async with self._starting:
             if self._service is None:
-                open_logs(self._plan, "namesrv", wall_ms())
+                open_logs(self._plan, ACTOR, wall_ms())
                 try:
                     service = await start_name_server(self._plan)
                 except (StoreError, PortUnavailable, TlsRefused, DeploymentFailed) as error:

@@ -92,8 +92,14 @@ def parse_properties(
 
 
 def settings_named_in(body: bytes) -> dict[str, str]:
-    """Return the keys in the body of a request, for the audit log. Raises: RemoteProtocolError."""
-    return {"keys": ", ".join(sorted(parse_properties(decode_settings(body))))}
+    """Return the keys in the body of a request, for the audit log.
+
+    Raises: RemoteProtocolError; ValueError for a text that has no keys.
+    """
+    try:
+        return {"keys": ", ".join(sorted(parse_properties(decode_settings(body))))}
+    except IllegalConfiguration as error:
+        raise ValueError(str(error)) from None
 
 
 def is_live(annotation: Any) -> bool:

@@ -174,7 +174,8 @@ def _formatter(log_format: LogFormat, actor: str, broker: str, epoch: int) -> lo
     """Return the formatter of every handler of this process."""
 
     def add_origin(_logger: Any, _method: str, event: Event) -> Event:
-        event.update(actor=actor, epoch=epoch)
+        event["epoch"] = epoch
+        event.setdefault("actor", actor)  # one process may have a name server as well
         event.setdefault("broker", broker)  # the Supervisor's lines are about one of several
         return event
 
@@ -186,7 +187,10 @@ def _formatter(log_format: LogFormat, actor: str, broker: str, epoch: int) -> lo
         ]
     else:
         order = ["timestamp", "level", "actor", "broker", "epoch", "logger", "event"]
-        rendering = [_escape, structlog.processors.LogfmtRenderer(key_order=order)]
+        rendering = [
+            _escape,
+            structlog.processors.LogfmtRenderer(key_order=order, bool_as_flag=False),
+        ]
     return structlog.stdlib.ProcessorFormatter(
         processors=[
             structlog.stdlib.add_log_level,

@@ -165,7 +165,9 @@ def test_the_audit_log_names_accounts_and_no_secret(guarded: Guarded) -> None:
         "address": "10.0.0.9:40001",
         "code": UPDATE,
         "access_key": "new-account",
+        "admin": True,
         "result": "SUCCESS",
     }
+    assert refused.values["access_key"] == "new-account"
     assert not refused.is_kept and refused.values["account"] == LOW.access_key
     assert refused.values["result"] == "SYSTEM_ERROR" and refused.values["remark"]
