@@ -30,6 +30,7 @@ ROLES = {
     "agent_stubs": "agent of runtime environments, stood in for",
     "cat ": "dashboard agent, stood in for",
     "actors.ray.head": "head, worker template",
+    "wakelog head": "head, worker template",
     "wakelog up": "wakelog up",
     "wakelog log": "wakelog log",
     "benchmarks.idle": "driver",

@@ -102,7 +102,7 @@ class Broken:
 
     async def run(self, check: Callable[[Admin], Any]) -> int:
         """Start, check, stop; return the exit code."""
-        up = Up(self.plan, self.deployment, self.screen, self._signals)
+        up = Up(self.plan, self.deployment, self.screen, self._signals, began_seconds=0.0)
         running = asyncio.create_task(up.run())
         async with open_admin(ClientOptions((self.plan.name_server_address,))) as admin:
             try:

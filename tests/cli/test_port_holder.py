@@ -65,7 +65,7 @@ def test_for_an_actor_the_process_that_started_its_ray_is_named(
     commands = {
         50: b"ray::BrokerActor\0",
         51: b"/ray/raylet\0--node\0",
-        52: b"python\0-m\0wakelog.actors.ray.head\0",
+        52: b"wakelog head\0",
     }
     for process_id, command in commands.items():
         (proc / str(process_id)).mkdir()

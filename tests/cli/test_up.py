@@ -4,6 +4,7 @@ import asyncio
 import gc
 import os
 import signal
+import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ class Run:
         self.deployment = FakeDeployment(**behaviour)
         self.screen = FakeScreen()
         self.signals = StopSignals()
-        self.up = Up(plan, self.deployment, self.screen, self.signals)
+        self.up = Up(plan, self.deployment, self.screen, self.signals, time.monotonic())
 
     def ask_to_stop(self) -> None:
         self.signals._handle(signal.SIGTERM, None)

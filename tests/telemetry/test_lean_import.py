@@ -1,6 +1,7 @@
 """A process of ours imports less; what it hides is there again afterwards."""
 
 import colorsys
+import gc
 import importlib
 import subprocess
 import sys
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from wakelog.telemetry.lean_import import hidden, put_off
+from wakelog.telemetry.lean_import import hidden, put_off, uncollected
 
 
 def test_only_what_is_not_imported_yet_is_hidden_and_only_meanwhile(
@@ -44,6 +45,15 @@ def test_a_package_that_is_put_off_is_imported_when_it_is_used(
     with put_off("later"):
         part = importlib.import_module("later.part")  # needs the package at once
     assert part.value is sys.modules["later"].value
+
+
+def test_garbage_waits_until_an_import_is_over() -> None:
+    with uncollected():
+        assert not gc.isenabled()
+        with uncollected():
+            pass
+        assert not gc.isenabled()
+    assert gc.isenabled()
 
 
 _PROGRAM = """

@@ -21,7 +21,7 @@ COMMAND_CHARACTERS_MAX = 100
 
 _LISTEN = "0A"
 _PART_OF_UP = re.compile(
-    r"^ray::|/raylet |wakelog\.actors\.ray\.head|wakelog\.cli\.console_process"
+    r"^ray::|/raylet |^wakelog head|wakelog\.actors\.ray\.head|wakelog\.cli\.console_process"
 )
 _UP = re.compile(r"(?:^|/|-m )(wakelog (?:up|nameserver)\b.*)")
 _INIT = 1

@@ -6,7 +6,7 @@ from wakelog.cli.options import OUTPUT, SET, STORE, Number, OutputForm, Text, op
 from wakelog.cli.program import FAILED
 from wakelog.cli.root import program
 from wakelog.cli.stop_signals import StopSignals
-from wakelog.telemetry.lean_import import import_structlog
+from wakelog.telemetry.lean_import import import_structlog, uncollected
 
 if TYPE_CHECKING:
     from wakelog.actors.deploy.plan import UpOptions
@@ -53,9 +53,10 @@ def broker_options(
     ),
 ) -> "UpOptions":
     """Return what brokers are to be started, here or as a job (`deploy/start.py`)."""
-    import_structlog()
-    from wakelog.actors.deploy.plan import UpOptions
-    from wakelog.actors.transport.service_plan import Transport
+    with uncollected():
+        import_structlog()
+        from wakelog.actors.deploy.plan import UpOptions
+        from wakelog.actors.transport.service_plan import Transport
 
     return UpOptions(
         store=store,
@@ -88,9 +89,10 @@ def up(
     ),
 ) -> int:
     """Start a name server and a broker, show rates, stop in order."""
-    from msgspec.structs import replace
+    with uncollected():
+        from msgspec.structs import replace
 
-    from wakelog.cli.up import run_up
+        from wakelog.cli.up import run_up
 
     options = replace(
         options,

@@ -85,11 +85,13 @@ def run_up(options: UpOptions, signals: StopSignals, make: DeploymentFactory | N
 
 
 def _run(plan: Plan, signals: StopSignals, make: DeploymentFactory | None) -> int:
+    began_seconds = time.monotonic()
     plan = preflight(plan, FileSystem())
+    # First: it may fork this process, and a fork must not share its log files.
+    deployment = make(plan) if make is not None else make_deployment(plan, forks=True)
     actor = FILES_OF_BROKER if plan.is_local else ACTOR
     open_logs(plan, actor, wall_ms(), plan.brokers[0].name if len(plan.brokers) == 1 else "")
-    deployment = (make or make_deployment)(plan)
-    up = Up(plan, deployment, make_screen(sys.stdout), signals)
+    up = Up(plan, deployment, make_screen(sys.stdout), signals, began_seconds)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(up.run())
 
@@ -107,13 +109,19 @@ class Up:
     """One run of `wakelog up`: its deployment, its screen, and the step under way."""
 
     def __init__(
-        self, plan: Plan, deployment: Deployment, screen: Screen, signals: StopSignals
+        self,
+        plan: Plan,
+        deployment: Deployment,
+        screen: Screen,
+        signals: StopSignals,
+        began_seconds: float,
     ) -> None:
-        """Start nothing yet."""
+        """Start nothing yet. began_seconds: when the deployment was begun, of `time.monotonic`."""
         self._plan = plan
         self._deployment = deployment
         self._screen = screen
         self._signals = signals
+        self._began_seconds = began_seconds
         self._start: asyncio.Task[None] | None = None
         self._troubles: dict[str, str] = {}
         self._phase = "starting"
@@ -153,7 +161,6 @@ class Up:
     async def _start_and_watch(self) -> None:
         """Return when a stop is asked for. Raises: whatever ends this run."""
         asked = asyncio.create_task(self._signals.wait())
-        began_seconds = time.monotonic()
         for warning in self._plan.warnings:
             self._screen.say(f"wakelog: {warning}")
         self._start = asyncio.create_task(self._start_all())
@@ -161,7 +168,7 @@ class Up:
             return
         for notice in self._deployment.notices():
             self._screen.say(f"wakelog: {notice}")
-        seconds = time.monotonic() - began_seconds
+        seconds = time.monotonic() - self._began_seconds
         for line in ready_lines(self._plan, seconds, await self._broker_processes()):
             self._screen.say(line)
         self._console = make_console_beside(self._plan, connection_flags(self._plan))

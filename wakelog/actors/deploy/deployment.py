@@ -57,7 +57,11 @@ CLASSES = {
 """Deployments by kind; named, so that `--local` imports no Ray."""
 
 
-def make_deployment(plan: Plan) -> Deployment:
-    """Return the deployment that a plan asks for, not started."""
-    deployment: Deployment = load(CLASSES["local" if plan.is_local else "ray"])(plan)
+def make_deployment(plan: Plan, *, forks: bool = False) -> Deployment:
+    """Return the deployment that a plan asks for, not started. forks: see `RayCluster`."""
+    deployment: Deployment
+    if plan.is_local:
+        deployment = load(CLASSES["local"])(plan)
+    else:
+        deployment = load(CLASSES["ray"])(plan, forks=forks)
     return deployment

@@ -15,16 +15,18 @@ from typing import Any
 import msgspec
 
 from wakelog.actors.deploy.deployment import Report
-from wakelog.actors.deploy.group import actors_count, make_supervisor
+from wakelog.actors.deploy.group import SUPERVISOR, actors_count, make_supervisor
 from wakelog.actors.deploy.kept_changes import with_kept_changes
 from wakelog.actors.deploy.plan import Plan
 from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.ray.hosted_ray import HostedRay
-from wakelog.actors.ray.options import Placement, end_actor, end_places, spread
+from wakelog.actors.ray.options import TARGETS, Placement, end_actor, end_places, spread
 from wakelog.actors.ray.private_ray import RayCluster, RayFailed, leave
 from wakelog.actors.services.added_services import offered_services
+from wakelog.actors.services.table import load
 from wakelog.actors.start_outcome import raise_failure
 from wakelog.actors.transport.notifications import NO_FAULTS, NotificationFaults
+from wakelog.actors.transport.service_plan import ServiceRow
 from wakelog.storage.file_system import FileSystem
 
 READY_SECONDS_MAX = 600.0
@@ -87,33 +89,46 @@ class SupervisedActors:
 class RayDeployment:
     """See `deployment.Deployment`."""
 
-    def __init__(self, plan: Plan, faults: NotificationFaults = NO_FAULTS) -> None:
-        """Begin to start Ray. `faults` of notifications are for tests."""
+    def __init__(
+        self, plan: Plan, faults: NotificationFaults = NO_FAULTS, *, forks: bool = False
+    ) -> None:
+        """Begin to start Ray. `faults` of notifications are for tests; forks: see `RayCluster`."""
         self._plan = plan
         self._faults = faults
         stores = [broker.settings.store for broker in plan.brokers]
         self._cluster = RayCluster(
-            worker_count=actors_count(stores, len(offered_services())),
+            worker_count=actors_count(stores),
             plain_because="--plain-ray asks for it" if plan.plain_ray else None,
             name_server=plan.name_server_address,
+            forks=forks,
         )
         self._deployed: list[SupervisedActors] = []  # none before Ray runs
+        self._added: dict[str, ServiceRow] = {}
 
     async def start(self, report: Report) -> None:
         """Wait for Ray, then start everything in it."""
         report("Ray")
         try:
-            await asyncio.to_thread(self._cluster.wait_ready)
+            await asyncio.to_thread(self._wait_ray)
             self._cluster.connect()
         except RayFailed as error:
             raise DeploymentFailed(
                 str(error), "See Ray's message, or try --plain-ray or --local."
             ) from error
         actors = SupervisedActors(
-            placed(self._plan, self._cluster.shared_directory, faults=self._faults)
+            placed(
+                self._plan, self._cluster.shared_directory, faults=self._faults, added=self._added
+            )
         )
         self._deployed.append(actors)
         await actors.wait_ready(report)
+
+    def _wait_ray(self) -> None:
+        """Return once Ray runs, and what is made in it first is known and imported."""
+        self._cluster.import_ray()
+        load(TARGETS[SUPERVISOR])
+        self._added = offered_services()
+        self._cluster.wait_ready()
 
     async def statistics(self) -> dict[str, Any]:
         """Return the statistics of every actor."""
@@ -184,17 +199,19 @@ def placed(
     placements: Mapping[str, Placement] | None = None,
     *,
     faults: NotificationFaults = NO_FAULTS,
+    added: Mapping[str, ServiceRow] | None = None,
 ) -> Plan:
     """Return a plan with all that its actors are started with.
 
     shared_directory: for watermarks and notifications; in memory, removed by the caller.
     placements: where brokers have to live, by name.
+    added: the services of other packages; None to look for them, which takes 20 ms.
     """
     placements = dict(placements or {})
     plan = plan.in_directory(
         shared_directory,
         faults=faults,
-        added_services=offered_services(),
+        added_services=dict(offered_services() if added is None else added),
         names_own_node=any(one.moves for one in placements.values()),
     )
     return msgspec.structs.replace(plan, placements=placements)

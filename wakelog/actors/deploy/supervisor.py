@@ -85,13 +85,15 @@ class SupervisorActor:
     async def _start_all(self) -> None:
         epoch = wall_ms()
         try:
+            # All at once: the others' processes begin while the first of them starts.
             if self._plan.name_server is not None:
                 make = partial(make_name_server, self._plan)
                 self._name_servers.append(SupervisedProcess(NAME_SERVER, make))
-                self._progress = "the name server"
-                await self._start(self._name_servers[0])
             for broker in self._plan.brokers:
                 self._make_broker(broker)
+            for name_server in self._name_servers:
+                self._progress = "the name server"
+                await self._start(name_server)
             self._progress = ", ".join(broker.name for broker in self._plan.brokers)
             await asyncio.gather(*map(self._start, self._brokers))
         except DeploymentFailed as failed:

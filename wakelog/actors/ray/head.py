@@ -65,10 +65,12 @@ class HeadReady(msgspec.Struct, frozen=True):
     """The line that the head prints once its daemons run.
 
     plain_because: why Ray was started by `ray.init`, None after the fast start.
+    node_id: Ray's name for the node, "" after `ray.init`.
     """
 
     address: str
     plain_because: str | None
+    node_id: str = ""
 
 
 def start_ray(config: HeadConfig) -> FastRay | PlainRay:
@@ -76,8 +78,8 @@ def start_ray(config: HeadConfig) -> FastRay | PlainRay:
     # Ray makes its own directory readable for all users, and the token is beside it.
     directory = f"{config.directories[0]}/ray"
 
-    def announce(address: str) -> None:
-        line = msgspec.json.encode(HeadReady(address, config.plain_because))
+    def announce(address: str, node_id: str) -> None:
+        line = msgspec.json.encode(HeadReady(address, config.plain_because, node_id))
         sys.stdout.write(line.decode() + "\n")
         sys.stdout.flush()
 
@@ -98,7 +100,7 @@ def start_ray(config: HeadConfig) -> FastRay | PlainRay:
         directory=directory,
     )
     signal.signal(signal.SIGTERM, _raise_exit)  # ray.init has put its own handler there
-    announce(started.address)
+    announce(started.address, "")
     return started
 
 
@@ -164,6 +166,16 @@ def run_head(config: HeadConfig) -> int:
             shutil.rmtree(Path(directory), ignore_errors=True)
 
 
+def run_fast_head(config: HeadConfig) -> int:
+    """Run a head with its template, or a worker in a process that this has forked."""
+    from wakelog.actors.ray.fast_start import worker_template
+
+    if sys.platform == "linux" and worker_template.fork_template(config.directories[0]):
+        worker_template.run_worker()
+        return 0
+    return run_head(config)
+
+
 def head_command(config: HeadConfig) -> list[str]:
     """Return the command that runs a head."""
     return [sys.executable, "-m", "wakelog.actors.ray.head", msgspec.json.encode(config).decode()]
@@ -182,9 +194,7 @@ def main() -> int:
             # Ray was imported for a fork of workers: begin again, in a Python without it.
             config = msgspec.structs.replace(config, plain_because=missing)
             os.execv(sys.executable, head_command(config))
-        if sys.platform == "linux" and worker_template.fork_template(config.directories[0]):
-            worker_template.run_worker()
-            return 0
+        return run_fast_head(config)
     return run_head(config)
 
 

@@ -22,20 +22,27 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 import wakelog
-from wakelog.actors.ray.fast_start import guard
-from wakelog.actors.ray.fast_start.ray_import import HAS_NODES, import_ray, import_with
+from wakelog.actors.ray.fast_start import forked_head, guard
+from wakelog.actors.ray.fast_start.forked_head import ForkedHead
+from wakelog.actors.ray.fast_start.ray_import import (
+    HAS_NODES,
+    driver_of,
+    import_ray,
+    import_with,
+)
 from wakelog.actors.ray.head import (
     PROCESS_END_SECONDS_MAX,
     HeadConfig,
     HeadReady,
     end_session,
     head_command,
+    run_fast_head,
 )
 from wakelog.actors.ray.options import NAMESPACE
 from wakelog.actors.transport.service_plan import memory_directory
@@ -92,6 +99,10 @@ RUNNING_NAME = "running.json"
 """In the directory of a Ray that runs: how another process of the same user joins it."""
 
 
+Head = subprocess.Popen[bytes] | ForkedHead
+"""The process of a head, and the pipes to it."""
+
+
 class RunningRay(msgspec.Struct, frozen=True):
     """How to join a Ray; `prepare_driver` takes `environment`, `join` the address.
 
@@ -116,13 +127,19 @@ class RayCluster:
     """A running Ray. `stop` ends it; so does the death of the process that holds this object."""
 
     def __init__(
-        self, *, worker_count: int, plain_because: str | None = None, name_server: str = ""
+        self,
+        *,
+        worker_count: int,
+        plain_because: str | None = None,
+        name_server: str = "",
+        forks: bool = False,
     ) -> None:
         """Begin to start a Ray; `wait_ready` returns once it runs.
 
         worker_count: processes to start ahead, as many as there will be actors.
         plain_because: why Ray is started by `ray.init`; None for the fast start if it can be used.
         name_server: see `RunningRay`.
+        forks: whether this process may import Ray now, and be forked for the head: `wakelog up`.
         """
         self._name_server = name_server
         self.directory = Path(tempfile.mkdtemp(prefix="wakelog-", dir=short_directory()))
@@ -146,15 +163,29 @@ class RayCluster:
         inherited = {key: value for key, value in os.environ.items() if key != "RAY_ADDRESS"}
         # Without a name: the head removes its directories before its output is read.
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `stop`
-        self._head = subprocess.Popen(
+        environment = inherited | python_path() | HEAD_ENVIRONMENT | self.environment
+        forks = forks and self._config.plain_because is None and forked_head.can_fork()
+        self._head = self._fork_head(environment) if forks else self._run_head(environment)
+        self.ready: HeadReady
+
+    def _fork_head(self, environment: Mapping[str, str]) -> Head:
+        """Fork the head, or run it as a program if this Ray is not for the fast start."""
+        missing = forked_head.import_for_workers(environment)
+        os.environ.update(self.environment)
+        if missing is not None:
+            self._config = msgspec.structs.replace(self._config, plain_because=missing)
+            return self._run_head(environment)
+        return ForkedHead(partial(run_fast_head, self._config), environment, self._log)
+
+    def _run_head(self, environment: Mapping[str, str]) -> Head:
+        return subprocess.Popen(
             head_command(self._config),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
-            env=inherited | python_path() | HEAD_ENVIRONMENT | self.environment,
+            env=environment,
             start_new_session=True,
         )
-        self.ready: HeadReady
 
     @property
     def process_id(self) -> int:
@@ -166,6 +197,16 @@ class RayCluster:
         """Whether the head lives; it ends when one of Ray's daemons does."""
         return self._head.poll() is None
 
+    def import_ray(self) -> None:
+        """Import Ray, which takes as long as starting its first daemons: both happen at once."""
+        if "ray" not in sys.modules:
+            # The head may turn to the plain start: Ray reads the environment while it is imported.
+            os.environ.update(self.environment)
+        if self._config.plain_because is None:
+            import_ray()
+        else:
+            importlib.import_module("ray")
+
     def wait_ready(self) -> None:
         """Import Ray, and return once it runs and `ready` says where.
 
@@ -173,14 +214,7 @@ class RayCluster:
         """
         assert self._head.stdout is not None
         end = time.monotonic() + START_SECONDS_MAX
-        if "ray" not in sys.modules:
-            # The head may turn to the plain start: Ray reads the environment while it is imported.
-            os.environ.update(self.environment)
-        # Importing Ray takes as long as starting its first daemons, so both happen at once.
-        if self._config.plain_because is None:
-            import_ray()
-        else:
-            importlib.import_module("ray")
+        self.import_ray()
         said = select.poll()
         said.register(self._head.stdout, select.POLLIN)
         line = b""
@@ -206,7 +240,9 @@ class RayCluster:
     def connect(self) -> None:
         """Join this Ray as a driver; this process can be in one at a time."""
         prepare_driver(self.environment, is_plain=self.ready.plain_because is not None)
-        join(self.ready.address)
+        node_id = self.ready.node_id
+        with driver_of(node_id) if node_id else contextlib.nullcontext():
+            join(self.ready.address)
 
     def stop(self) -> None:
         """End this Ray and return once nothing of it is left."""
@@ -283,7 +319,7 @@ def handlers_kept() -> Iterator[None]:
                 signal.signal(number, handler)
 
 
-def end_after(head: subprocess.Popen[Any], seconds: float) -> None:
+def end_after(head: Head, seconds: float) -> None:
     """Return once a head that is ending has ended; kill it after so long."""
     try:
         head.wait(seconds)

@@ -11,6 +11,7 @@ import pytest
 
 from wakelog.actors.ray.fast_start import agent_stubs
 from wakelog.actors.ray.fast_start.agent_stubs import ENVIRONMENT_PORT, UNUSED_PORTS, option
+from wakelog.actors.ray.fast_start.worker_start import FLAGS
 
 WAIT_SECONDS_MAX = 20.0
 NODE = "ab" * 28
@@ -31,7 +32,7 @@ def start_stub(
     """Run the stub of an agent as Ray does."""
     options = [f"--session-dir={directory}", f"--node-id={NODE}", "--node-ip-address=127.0.0.1"]
     options.append("--runtime-env-agent-port=0")
-    command = [sys.executable, "-S", agent_stubs.__file__, str(script), *options]
+    command = [sys.executable, *FLAGS, agent_stubs.__file__, str(script), *options]
     return subprocess.Popen(command, stdin=standard_input, stdout=subprocess.PIPE)
 
 

@@ -36,7 +36,7 @@ import_actors()
 print(sorted({"jsonschema", "requests", "urllib3", "wcwidth"} & set(sys.modules)))
 from ray._private.accelerators import tpu
 from ray._private.runtime_env import plugin_schema_manager
-print(tpu.requests.Request("GET", "http://a").method, tpu.requests.exceptions.Timeout.__name__)
+print(tpu.requests.Request("GET", "http://a.example").method, tpu.requests.exceptions.Timeout.__name__)
 print(plugin_schema_manager.jsonschema.validate({}, {"type": "object"}))
 import jsonschema, requests
 print(requests.Request is tpu.requests.Request)
@@ -59,15 +59,38 @@ from wakelog.actors.deploy.supervisor import SupervisorActor
 from ray._private.function_manager import FunctionActorManager
 dis.dis = None
 print(FunctionActorManager(None).compute_collision_identifier(SupervisorActor))
+import ray
+from ray import cloudpickle
+exported = cloudpickle.dumps(ray.remote(SupervisorActor).__ray_metadata__.modified_class)
+print(b"_resume_span" in exported)
 """
 
 
 @pytest.mark.process
 @pytest.mark.slow
-def test_no_class_that_is_exported_is_disassembled() -> None:
+def test_no_class_that_is_exported_is_disassembled_or_wrapped() -> None:
     command = [sys.executable, "-c", _EXPORT]
     found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    assert found.stdout == "b'SupervisorActor'\n"
+    assert found.stdout == "b'SupervisorActor'\nFalse\n"
+
+
+_DRIVER = """
+from wakelog.actors.ray.fast_start.ray_import import driver_of, import_ray
+import_ray()
+import ray._private.services as services, ray._private.ray_constants as constants
+before = services.find_node_ids, constants.RAY_ENABLE_UV_RUN_RUNTIME_ENV
+with driver_of("ab"):
+    print(services.find_node_ids(), constants.RAY_ENABLE_UV_RUN_RUNTIME_ENV)
+print(before == (services.find_node_ids, constants.RAY_ENABLE_UV_RUN_RUNTIME_ENV))
+"""
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_a_driver_of_a_known_node_searches_none() -> None:
+    command = [sys.executable, "-c", _DRIVER]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert found.stdout.splitlines() == ["{'ab'} False", "True"]
 
 
 _PICKLERS = """

@@ -8,18 +8,21 @@ a core.
 A raylet ends when one of its agents ends. A stub ends with its raylet, however that ended: its
 standard input is a pipe of which only the raylet holds the other end, and the raylet never writes.
 
-Run as a script, with the agent's own command line as arguments; it imports nothing of wakelog.
+Run as a script, with the agent's own command line as arguments, in a Python without its site
+packages. It imports nothing of wakelog and little else: the raylet waits for it.
 
 Source: ray/dashboard/agent.py, ray/_private/runtime_env/agent/main.py (2.60).
 """
 
 import os
 import select
-import socket
 import stat
 import sys
-from pathlib import Path
-from typing import NoReturn
+from _socket import AF_INET, AF_INET6, SO_REUSEADDR, SOCK_STREAM, SOL_SOCKET, socket
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
 
 UNUSED_PORTS = ("metrics_agent_port", "metrics_export_port", "dashboard_agent_listen_port")
 """Files in which the raylet reads the ports of the dashboard's agent, -1 for one not in use."""
@@ -37,10 +40,10 @@ def option(name: str, arguments: list[str]) -> str:
 
 def write_port(name: str, port: int, directory: str, node: str) -> None:
     """Write a port of a node where its raylet reads it, whole or not at all."""
-    path = Path(directory, f"{name}_{node}")
-    written = path.with_name(path.name + ".stand_in")
-    written.write_text(str(port))
-    written.replace(path)
+    path = f"{directory}/{name}_{node}"
+    with open(f"{path}.stand_in", "w", encoding="ascii") as file:
+        file.write(str(port))
+    os.replace(f"{path}.stand_in", path)
 
 
 def write_unused_ports(directory: str, node: str) -> None:
@@ -49,7 +52,7 @@ def write_unused_ports(directory: str, node: str) -> None:
         write_port(name, -1, directory, node)
 
 
-def replace_dashboard_agent(arguments: list[str]) -> NoReturn:
+def replace_dashboard_agent(arguments: list[str]) -> "NoReturn":
     """Be the dashboard's agent until the raylet ends."""
     write_unused_ports(option("session-dir", arguments), option("node-id", arguments))
     if sees_end_of_raylet():
@@ -65,9 +68,13 @@ def sees_end_of_raylet() -> bool:
         return False
 
 
-def replace_environment_agent(arguments: list[str]) -> NoReturn:
+def replace_environment_agent(arguments: list[str]) -> "NoReturn":
     """Be the agent of runtime environments; become the real one at the first connection."""
-    listener = socket.create_server((option("node-ip-address", arguments), 0))
+    host = option("node-ip-address", arguments)
+    listener = socket(AF_INET6 if ":" in host else AF_INET, SOCK_STREAM)
+    listener.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
+    listener.bind((host, 0))
+    listener.listen()
     port = listener.getsockname()[1]
     directory, node = option("session-dir", arguments), option("node-id", arguments)
     write_port(ENVIRONMENT_PORT, port, directory, node)
@@ -75,17 +82,18 @@ def replace_environment_agent(arguments: list[str]) -> NoReturn:
     if STANDARD_INPUT in select.select(waited_for, [], [])[0]:
         sys.exit()
     # The client tries again until the agent listens.
-    listener.accept()[0].close()
+    accepting: Any = listener  # what `socket.socket.accept` calls
+    os.close(accepting._accept()[0])
     listener.close()
     given = f"--{ENVIRONMENT_PORT.replace('_', '-')}="
     command = [one for one in arguments if not one.startswith(given)]
     os.execv(sys.executable, [sys.executable, "-u", *command, f"{given}{port}"])
 
 
-def main() -> NoReturn:
+def main() -> "NoReturn":
     """Replace the agent whose script is the first argument."""
     arguments = sys.argv[1:]
-    if Path(arguments[0]).parent.name == "dashboard":
+    if os.path.basename(os.path.dirname(arguments[0])) == "dashboard":
         replace_dashboard_agent(arguments)
     replace_environment_agent(arguments)
 

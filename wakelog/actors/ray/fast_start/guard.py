@@ -32,11 +32,15 @@ PRIVATE_NAMES: Final = (
     "ray._private.parameter:RayParams",
     "ray._private.ray_constants:ENABLE_RAY_CLUSTER",
     "ray._private.services:_build_python_executable_command_memory_profileable",
+    "ray._private.ray_constants:RAY_ENABLE_UV_RUN_RUNTIME_ENV",
     "ray._private.services:_site_flags",
+    "ray._private.services:find_node_ids",
     "ray._private.utils:get_dashboard_dependency_error",
     "ray._private.worker:print_to_stdstream",
     "ray._raylet:Config.initialize",
+    "ray._raylet:setproctitle",
     "ray._raylet:wait_for_persisted_port",
+    "ray.actor:_inject_tracing_into_class",
     "ray.util.serialization_addons:register_starlette_serializer",
 )
 """What the modules of this folder use or replace, as `module:name`."""

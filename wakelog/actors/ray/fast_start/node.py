@@ -20,7 +20,6 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 from wakelog.actors.ray.fast_start import agent_stubs, worker_start
@@ -57,11 +56,12 @@ class FastRay:
         worker_count: int,
         object_store_bytes: int,
         directory: str,
-        announce: Callable[[str], None],
+        announce: Callable[[str, str], None],
     ) -> None:
         """Start them, as the head of a cluster.
 
-        announce: called with the address once drivers can join; Ray still checks the node then.
+        announce: called with the address and the node's id once drivers can join; Ray still checks
+            the node then.
         """
         from ray._private.node import Node
         from ray._private.parameter import RayParams
@@ -78,10 +78,10 @@ class FastRay:
                 agent_stubs.write_unused_ports(node.get_session_dir_path(), node.node_id)
                 starter.start_ray_processes()
                 _wait_registered(self)
-                announce(node.address)
+                announce(node.address, node.node_id)
 
         leave_out_agents()
-        look_often_for_ports()
+        check_ports_often()
         flag_workers()
         make_parameters: Any = RayParams  # Ray's own annotations are not those of its values
         parameters = make_parameters(
@@ -116,7 +116,7 @@ def leave_out_agents() -> None:
     services._build_python_executable_command_memory_profileable = _stub_command
 
 
-def look_often_for_ports() -> None:
+def check_ports_often() -> None:
     """Have the nodes that this process starts see soon that a daemon listens."""
     import ray._private.node
     import ray._raylet
@@ -137,7 +137,7 @@ def flag_workers() -> None:
 
 def _stub_command(_component: str, _session_directory: str, **_options: Any) -> list[str]:
     """Return what Ray puts before an agent's script and its arguments."""
-    return [sys.executable, "-S", str(Path(agent_stubs.__file__))]
+    return [sys.executable, *worker_start.FLAGS, agent_stubs.__file__]
 
 
 def _wait_registered(node: Any) -> None:

@@ -15,6 +15,9 @@ without the last, as it does where that is not installed.
 Ray hashes the disassembly of each actor's class that it exports, and only keeps the hash. That
 takes 10 ms of CPU a class, one after the other, before their actors start. So it is left out.
 
+Ray wraps each method of an actor's class, and exports the wrappers, for traces that are off here.
+That takes 10 ms of CPU a class as well, and some at each call. So methods are as they are.
+
 A driver that joins changes a few more names of Ray.
 
 Source: ray/_common/pydantic_compat.py, ray/util/serialization_addons.py,
@@ -22,11 +25,12 @@ ray._private.arrow_serialization, ray._private.function_manager, ray._private.wo
 ray._private.ray_constants (2.60).
 """
 
+import contextlib
 import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -130,11 +134,39 @@ def leave_out_disassembly() -> None:
     manager.compute_collision_identifier = lambda _, exported: exported.__qualname__.encode()
 
 
+def leave_out_traces() -> None:
+    """Have Ray leave the methods of actors as they are."""
+    import ray.actor
+
+    actor: Any = ray.actor
+    actor._inject_tracing_into_class = lambda _: None
+
+
+@contextlib.contextmanager
+def driver_of(node_id: str) -> Iterator[None]:
+    """Have Ray join a node of this machine without looking through its processes for nodes.
+
+    It then also looks for no `uv run` above this process: the workers' Python is that of the node.
+    """
+    import ray._private.ray_constants as constants
+    import ray._private.services
+
+    services: Any = ray._private.services
+    before = services.find_node_ids, constants.RAY_ENABLE_UV_RUN_RUNTIME_ENV
+    services.find_node_ids = lambda: {node_id}
+    constants.RAY_ENABLE_UV_RUN_RUNTIME_ENV = False
+    try:
+        yield
+    finally:
+        services.find_node_ids, constants.RAY_ENABLE_UV_RUN_RUNTIME_ENV = before
+
+
 def import_with(environment: Mapping[str, str]) -> None:
     """Let Ray see the variables that a cluster needs, whether or not it was imported before."""
     os.environ.update(environment)
     import_ray()
     leave_out_disassembly()
+    leave_out_traces()
     put_off_picklers()
     import ray._private.ray_constants as constants
     import ray._private.worker as worker

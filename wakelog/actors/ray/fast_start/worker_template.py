@@ -40,10 +40,12 @@ from wakelog.actors.ray.fast_start.guard import PRIVATE_MODULES
 from wakelog.actors.ray.fast_start.ray_import import (
     import_ray,
     leave_out_disassembly,
+    leave_out_traces,
     put_off_picklers,
 )
 from wakelog.actors.ray.fast_start.worker_start import FORKED, SOCKET_VARIABLE, worker_script
 from wakelog.actors.ray.options import TARGETS
+from wakelog.telemetry.lean_import import uncollected
 
 NO_JOB_ID = "ffffffff"
 """What Ray calls the job of a worker that it starts ahead."""
@@ -87,6 +89,7 @@ def import_actors() -> None:
     """Import what a worker imports before its actor is made."""
     import_ray()
     leave_out_disassembly()
+    leave_out_traces()
     put_off_picklers()
     for module in (*PRIVATE_MODULES, "uvloop", "zoneinfo"):
         importlib.import_module(module)
@@ -123,13 +126,13 @@ def serve(listener: socket.socket, lifeline: int) -> bool:
 
     lifeline: the reading end of a pipe whose other end the head holds.
     """
-    import_actors()
+    with uncollected():
+        import_actors()
     if len(os.listdir("/proc/self/task")) > 1:  # threads of libraries included
         sys.stderr.write("a module has started a thread while imported: no worker is forked\n")
         return False
     environment = dict(os.environ)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nothing waits for workers: no zombies
-    gc.collect()
     gc.freeze()  # so that collections in the workers do not copy the shared pages
     while lifeline not in select.select([listener.fileno(), lifeline], [], [])[0]:
         connection, _ = listener.accept()
