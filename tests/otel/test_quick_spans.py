@@ -30,6 +30,7 @@ from opentelemetry.trace import (
     TraceState,
 )
 
+from wakelog.otel.attributes import Attributes
 from wakelog.otel.quick_spans import QuickSpans, quick_spans
 
 KIND = SpanKind.PRODUCER
@@ -116,12 +117,14 @@ def shown(span: ReadableSpan) -> dict[str, Any]:
 def test_a_quick_span_is_what_the_sdk_makes(make: Callable[[], Sampler], place: str) -> None:
     samplers = make(), make()
     (own, seen), (other, wanted) = provider(samplers[0]), provider(samplers[1])
-    context, given = CONTEXTS[place], {"a": "b"}
+    context = CONTEXTS[place]
+    given: Attributes = {"a": "b"}
     begun = quick(own).begin(context, "name", KIND, given)
     link = Link(ELSEWHERE, {})
     if begun.is_recorded:
         status = Status(StatusCode.ERROR, "why")
-        quick(own).end(begun, {"n": 1, "several": ("x", "y")}, [link], status)
+        found = {**(begun.attributes or {}), "n": 1, "several": ("x", "y")}
+        quick(own).end(begun, found, [link], status)
     span = other.get_tracer("scope", "1").start_span("name", context, KIND, given)
     assert begun.context == span.get_span_context()
     assert begun.is_recorded == span.is_recording()

@@ -10,8 +10,9 @@
     propagation.py    the context among the properties of a message
     instruments.py    the tracer and the instruments of one instrumentor
     quick_spans.py    spans that the SDK gets once they have ended
+    samplers.py       what the SDK's own samplers decide
     totals.py         what is counted until a reader of metrics asks
-    durations.py      durations that are recorded at the next turn of the loop
+    durations.py      durations that are recorded while the next request is on its way
     attributes.py     the names of OpenTelemetry's conventions for messaging
 
 Invariants: the client imports nothing of this package, and without `instrument` runs as it is. No

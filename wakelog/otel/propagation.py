@@ -59,7 +59,7 @@ def properties_of(context: Context) -> str:
 
 def properties_within(begun: Begun, context: Context) -> str:
     """Return the properties of a span's messages. context: the one that it has begun in."""
-    if begun.sampled.trace_state or not _is_default() or (context and baggage.get_all(context)):
+    if begun.state or not _is_default() or (context and baggage.get_all(context)):
         return properties_of(trace.set_span_in_context(begun.span, context))
     return f"{_TRACEPARENT}{begun.trace_id:032x}-{begun.span_id:016x}-{begun.flags:02x}"
 

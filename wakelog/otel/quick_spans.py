@@ -19,8 +19,18 @@ from typing import Any, Final, NamedTuple
 
 from opentelemetry import trace
 from opentelemetry.context import Context
-from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, SpanKind, Status, TraceFlags
-from opentelemetry.util.types import Attributes
+from opentelemetry.trace import (
+    Link,
+    NonRecordingSpan,
+    SpanContext,
+    SpanKind,
+    Status,
+    TraceFlags,
+    TraceState,
+)
+
+from wakelog.otel.attributes import Attributes
+from wakelog.otel.samplers import IDS_COMPARED, rule_of
 
 ATTRIBUTES_MAX: Final = 64
 """More than any span here has."""
@@ -36,24 +46,24 @@ _UNSET: Final = Status()
 class Begun(NamedTuple):
     """A span that has begun; one that is not recorded is only passed on.
 
-    flags: for its own context. sampled: the sampler's result.
+    attributes, state: as the sampler wants them. flags: for its own context.
     """
 
     name: str
     kind: SpanKind
+    attributes: Attributes
     trace_id: int
     span_id: int
     flags: int
+    state: TraceState | None
     parent: SpanContext | None
-    sampled: Any
     is_recorded: bool
     began_ns: int
 
     @property
     def context(self) -> SpanContext:
         """What its children and its messages know of it."""
-        flags = _FLAGS[self.flags]
-        return SpanContext(self.trace_id, self.span_id, False, flags, self.sampled.trace_state)
+        return SpanContext(self.trace_id, self.span_id, False, _FLAGS[self.flags], self.state)
 
     @property
     def span(self) -> NonRecordingSpan:
@@ -67,13 +77,15 @@ class QuickSpans:
     def __init__(self, tracer: Any, sdk: Any, export: Any) -> None:
         """sdk, export: the SDK's modules `trace` and `trace.export`."""
         self._tracer, self._processor = tracer, tracer.span_processor
-        self._generator, self._sampler = tracer.id_generator, tracer.sampler
+        self._sampler, self._rule = tracer.sampler, rule_of(tracer.sampler)
+        self._make_trace_id = tracer.id_generator.generate_trace_id
+        self._make_span_id = tracer.id_generator.generate_span_id
         self._scope, self._info = tracer._instrumentation_scope, tracer.instrumentation_info
         self._readable = sdk.ReadableSpan
         self._dropped = sdk.sampling.Decision.DROP
         self._sampled = sdk.sampling.Decision.RECORD_AND_SAMPLE
         self._known = frozenset({export.BatchSpanProcessor, export.SimpleSpanProcessor})
-        is_random = getattr(self._generator, "is_trace_id_random", None)
+        is_random = getattr(tracer.id_generator, "is_trace_id_random", None)
         self._random = _RANDOM if is_random is not None and is_random() else 0
         self._is_enabled = tracer._is_enabled
         self._processors = self._processor._span_processors
@@ -98,25 +110,30 @@ class QuickSpans:
         parent: SpanContext | None = None
         if context:
             parent = trace.get_current_span(context).get_span_context()
-        if parent is not None and parent.is_valid:
-            trace_id, flags = parent.trace_id, parent.trace_flags & _RANDOM
+        if parent is None or not parent.is_valid:
+            parent, state, flags = None, None, self._random
+            trace_id = self._make_trace_id()
         else:
-            parent, trace_id = None, self._generator.generate_trace_id()
-            flags = self._random
-        sampled = self._sampler.should_sample(context, trace_id, name, kind, attributes, ())
-        if sampled.decision is self._sampled:
+            trace_id, state = parent.trace_id, parent.trace_state
+            flags = parent.trace_flags & _RANDOM
+        rule = self._rule
+        if rule is None or (parent is not None and not rule.follows_parent):
+            result = self._sampler.should_sample(context, trace_id, name, kind, attributes, ())
+            attributes, state = result.attributes, result.trace_state
+            is_sampled = result.decision is self._sampled
+            is_recorded = result.decision is not self._dropped
+        else:
+            if parent is None:
+                is_sampled = trace_id & IDS_COMPARED < rule.sampled_below
+            else:
+                is_sampled = bool(parent.trace_flags & _SAMPLED)
+            is_recorded = is_sampled
+        if is_sampled:
             flags |= _SAMPLED
-        return Begun(
-            name,
-            kind,
-            trace_id,
-            self._generator.generate_span_id(),
-            flags,
-            parent,
-            sampled,
-            sampled.decision is not self._dropped,
-            began_ns or time_ns(),
-        )
+        span_id, began_ns = self._make_span_id(), began_ns or time_ns()
+        # Half the time of a call of the class.
+        fields = (name, kind, attributes, trace_id, span_id, flags, state, parent, is_recorded)
+        return tuple.__new__(Begun, (*fields, began_ns))
 
     def end(
         self,
@@ -125,23 +142,23 @@ class QuickSpans:
         links: Sequence[Link] = (),
         status: Status = _UNSET,
     ) -> None:
-        """End a recorded span. attributes: beside those of its begin; plain values only."""
-        self._processor.on_end(
-            self._readable(
-                begun.name,
-                context=begun.context,
-                parent=begun.parent,
-                resource=self._tracer.resource,
-                attributes={**begun.sampled.attributes, **attributes},
-                links=links,
-                kind=begun.kind,
-                status=status,
-                start_time=begun.began_ns,
-                end_time=time_ns(),
-                instrumentation_info=self._info,
-                instrumentation_scope=self._scope,
-            )
+        """End a recorded span. attributes: all it has, plain values only."""
+        span = self._readable(
+            begun.name,
+            context=begun.context,
+            parent=begun.parent,
+            resource=self._tracer.resource,
+            attributes=attributes,
+            links=links,
+            kind=begun.kind,
+            status=status,
+            start_time=begun.began_ns,
+            end_time=time_ns(),
+            instrumentation_info=self._info,
+            instrumentation_scope=self._scope,
         )
+        for processor in self._processors:
+            processor.on_end(span)
 
 
 _WITHOUT_METRICS: Final = frozenset({"NoneType", "NoOpTracerMetrics"})

@@ -332,7 +332,8 @@ class ReceiveSpans:
             begun = quick.begin(context, what.name, SpanKind.CLIENT, what.attributes, began_ns)
             if begun.is_recorded:
                 links = [Link(each, {}) for each in links_to(messages)]
-                quick.end(begun, attributes.of_messages(messages), links)
+                found = {**(begun.attributes or {}), **attributes.of_messages(messages)}
+                quick.end(begun, found, links)
             return
         span = tracer.start_span(
             what.name, kind=SpanKind.CLIENT, attributes=what.attributes, start_time=began_ns

@@ -35,6 +35,7 @@ from wakelog.client.receipts import Receipt
 from wakelog.client.received import ReceivedMessage
 from wakelog.client.sender import Sender, Stored
 from wakelog.otel import attributes
+from wakelog.otel.durations import DURATIONS, Meanwhile
 from wakelog.otel.instruments import Instruments, is_suppressed, now_seconds
 from wakelog.otel.propagation import links_to, properties_of, properties_within
 from wakelog.otel.quick_spans import QuickSpans
@@ -58,15 +59,18 @@ class SendSpans:
     def send(self, method: Method) -> Method:
         """Return `Producer.send` with a span."""
 
+        instruments, current = self._instruments, contexts.get_current
+
         def send(
             self_: Producer, topic: str, body: bytes | str, **fields: Any
         ) -> Coroutine[Any, Any, Receipt]:
-            if not self._records():
-                return _passing_on(method(self_, topic, body, **fields))
-            quick = self._instruments.quick
-            if quick is None:
+            context = current()
+            if instruments.tracer is None or (context and is_suppressed(context)):
+                running: Coroutine[Any, Any, Receipt] = method(self_, topic, body, **fields)
+                return _passing_on(running) if context else running
+            if (quick := instruments.quick) is None:
                 return self._send(method, self_, topic, body, fields)
-            return self._send_quickly(quick, method, self_, topic, body, fields)
+            return _send_quickly(quick, method, self_, topic, body, fields)
 
         return send
 
@@ -78,36 +82,6 @@ class SendSpans:
         if span.is_recording():
             span.set_attributes(_stored_at(receipt))
         span.end()
-        return receipt
-
-    async def _send_quickly(
-        self,
-        quick: QuickSpans,
-        method: Method,
-        client: Producer,
-        topic: str,
-        body: Any,
-        fields: dict[str, Any],
-    ) -> Receipt:
-        context = contexts.get_current()
-        name = topic if isinstance(topic, str) else ""
-        what = attributes.operation("send", attributes.SEND, name, client._options.namespace)
-        span = quick.begin(context, what.name, SpanKind.PRODUCER, what.attributes)
-        token = APPENDED.set(properties_within(span, context))
-        try:
-            receipt: Receipt = await method(client, topic, body, **fields)
-        except BaseException as error:
-            if span.is_recorded:
-                found = attributes.of_error(error)
-                attributes.add_fields(found, body, fields)
-                quick.end(span, found, status=Status(StatusCode.ERROR, str(error)))
-            raise
-        finally:
-            APPENDED.reset(token)
-        if span.is_recorded:
-            found = _stored_at(receipt)
-            attributes.add_fields(found, body, fields)
-            quick.end(span, found)
         return receipt
 
     def send_many(self, method: Method) -> Method:
@@ -214,7 +188,8 @@ class SendSpans:
         topic = without_namespace(sender._options.namespace, request.first.topic)
         count, began = len(request.messages), now_seconds()
         try:
-            stored: Stored = await method(sender, request)
+            running: Awaitable[Stored] = method(sender, request)
+            stored = await Meanwhile(running, DURATIONS.record_all)
         except BaseException as error:
             requested(topic, "", count, began, attributes.error_type(error))
             raise
@@ -289,6 +264,36 @@ async def _within(span: Span, running: Coroutine[Any, Any, Any]) -> Any:
     finally:
         if token is not None:
             contexts.detach(token)
+
+
+async def _send_quickly(
+    quick: QuickSpans,
+    method: Method,
+    client: Producer,
+    topic: str,
+    body: bytes | str,
+    fields: dict[str, Any],
+) -> Receipt:
+    context = contexts.get_current()
+    name = topic if isinstance(topic, str) else ""
+    what = attributes.operation("send", attributes.SEND, name, client._options.namespace)
+    span = quick.begin(context, what.name, SpanKind.PRODUCER, what.attributes)
+    token = APPENDED.set(properties_within(span, context))
+    try:
+        receipt: Receipt = await method(client, topic, body, **fields)
+    except BaseException as error:
+        if span.is_recorded:
+            found = {**(span.attributes or {}), **attributes.of_error(error)}
+            attributes.add_fields(found, body, fields)
+            quick.end(span, found, status=Status(StatusCode.ERROR, str(error)))
+        raise
+    finally:
+        APPENDED.reset(token)
+    if span.is_recorded:
+        found = {**(span.attributes or {}), **_stored_at(receipt)}
+        attributes.add_fields(found, body, fields)
+        quick.end(span, found)
+    return receipt
 
 
 def _stored_at(receipt: Receipt) -> attributes.Attributes:
