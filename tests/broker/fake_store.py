@@ -90,7 +90,7 @@ class FakeStore:
         self.missing_entries = False
         self.tags_code: Callable[[str], int] = lambda properties: 0
         self.asked: list[tuple[str, int, int]] = []
-        self.asked_by_bytes = False  # the last get
+        self.asked_by_bytes = self.asked_large = False  # the last get
         self.ends_of_deleted: dict[str, int] = {}
         self.extension_units: dict[int, ExtensionUnit] = {}
         self.read_count_max = 1_000_000
@@ -206,8 +206,9 @@ class FakeStore:
         by_bytes: bool = False,
         match_records: MatchRecords | None = None,
         recent: RecentQueue | None = None,
+        is_large: bool = False,
     ) -> GetResult | None:
-        self.asked_by_bytes = by_bytes
+        self.asked_by_bytes, self.asked_large = by_bytes, is_large
         self.asked.append((topic, queue_id, queue_offset))
         if self.cold and not blocking:
             return None

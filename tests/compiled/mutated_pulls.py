@@ -102,7 +102,11 @@ def compare(seed: int) -> int:
     real = cast(CommitLogReader, log)
     reader = Reader(CONFIG, real, cast(Any, None), memory_bytes=memory_bytes)
     codes = random.choice((None, None, frozenset(random.sample(range(-5, 5), random.randrange(5)))))
-    request = GetRequest("T", 0, 0, random.choice((-1, 0, 1, 8, 32)), codes, by_bytes=seed % 5 == 0)
+    request = GetRequest(
+        *("T", 0, 0, random.choice((-1, 0, 1, 8, 32)), codes),
+        by_bytes=seed % 5 == 0,
+        is_large=seed % 10 == 0,
+    )
     low = random.choice((0, 0, 0, len(data) // 3))
     view = LogView(low, random.choice((len(data), len(data), SEGMENT_BYTES + 500)), 0)
     compiled = reader._chosen(packed, request, view)

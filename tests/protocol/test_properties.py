@@ -142,7 +142,9 @@ def test_bits_are_those_on_the_wire() -> None:
     assert (sys_flag.PULL_COMMIT_OFFSET, sys_flag.PULL_SUSPEND) == (1, 2)
     assert sys_flag.PULL_SUBSCRIPTION == 4
     # 4.9.3's PullSysFlag has the bits 0 to 4.
-    assert sys_flag.PULL_BY_BYTES & 0x1F == 0 and sys_flag.PULL_BY_BYTES < 1 << 31
+    for own in (sys_flag.PULL_BY_BYTES, sys_flag.PULL_LARGE):
+        assert own & 0x1F == 0 and own < 1 << 31
+    assert sys_flag.PULL_BY_BYTES != sys_flag.PULL_LARGE
 
 
 @pytest.mark.parametrize(

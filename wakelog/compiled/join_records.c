@@ -26,6 +26,7 @@ static struct entry entry_at(struct bytes entries, size_t index) {
 
 int choose_stretch(struct bytes entries, struct stretch_limits limits, struct stretch *found) {
     size_t count = entries.size / ENTRY_BYTES, chosen = count;
+    int64_t end = limits.end; /* of the log in the first record's segment */
     if (!count || entries.size % ENTRY_BYTES || limits.count_max < 1 || limits.segment_bytes < 1)
         return 0;
     if ((uint64_t)limits.count_max < chosen)
@@ -40,17 +41,18 @@ int choose_stretch(struct bytes entries, struct stretch_limits limits, struct st
             *found = (struct stretch){.begin = each.begin, .end = each.begin};
             int64_t left = limits.segment_bytes - each.begin % limits.segment_bytes;
             if (left < limits.end - each.begin)
-                limits.end = each.begin + left;
+                end = each.begin + left;
         }
         int64_t gap = each.begin - found->end;
         if (each.size < RECORD_BYTES_MIN)
             return 0;
-        if (i && found->bytes + each.size > limits.bytes_max) {
-            chosen = i;
+        if (i && (found->bytes + each.size > limits.bytes_max || gap < 0 ||
+                  gap > limits.gap_bytes_max || each.begin >= end ||
+                  each.size > end - each.begin)) {
+            chosen = i; /* the next read may bring it */
             continue;
         }
-        if (gap < 0 || gap > limits.gap_bytes_max || each.begin >= limits.end ||
-            each.size > limits.end - each.begin)
+        if (each.size > end - each.begin)
             return 0;
         found->end = each.begin + each.size;
         found->bytes += each.size;

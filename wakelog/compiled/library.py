@@ -92,13 +92,13 @@ class Library(ScanFunctions, RowFunctions, Protocol):
         gap_bytes_max: int,
         /,
     ) -> tuple[int, int, int, int, int, int]:
-        """Choose the first records of queue entries, up to a count or to bytes.
+        """Choose the first records of queue entries, up to a count, to bytes or to a long gap.
 
         bytes_max: of the records; the first one may have more.
         begin, end: of the log, as far as it may be sent without a look at where it lies.
 
-        Returns: how many, none if one read does not bring them; begin and end of the read; the
-            bytes of the records; where the last of them begins, and that of the last entry seen.
+        Returns: how many one read brings, none if Python has to look; begin and end of the read;
+            the bytes of the records; where the last of them begins, and that of the last entry.
         """
         ...
 

@@ -18,8 +18,8 @@ struct stretch {
     int64_t last_sent, last_read; /* where the last record begins, and that of the last entry seen */
 };
 
-/* Choose the first records of some entries, up to a count or to bytes. Return 0 if they need more
-   than one read, or if one is outside of the log. */
+/* Choose the first records of some entries, up to a count, to bytes, or to what another read has to
+   bring. Return 0 if one is too short, or if an entry is outside of the log. */
 int choose_stretch(struct bytes entries, struct stretch_limits limits, struct stretch *found);
 
 /* What of some entries a pull by tags sends, and how many of them it has looked at. */

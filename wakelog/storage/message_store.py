@@ -307,6 +307,7 @@ class MessageStore:
         by_bytes: bool = False,
         match_records: MatchRecords | None = None,
         recent: RecentQueue | None = None,
+        is_large: bool = False,
     ) -> GetResult | None:
         """Read messages of one queue from `queue_offset` on.
 
@@ -321,12 +322,13 @@ class MessageStore:
         match_records: in the place of `match_record`, called with several records at once. Some of
             them may be after the last one that is sent. Only with `blocking`.
         recent: entries that go on where the queue's files end; from `self.recent`.
+        is_large: with `by_bytes`, have several times the configured bytes where that is cheap.
 
         Raises: IllegalName, StoreFailed.
         """
         request = GetRequest(
             *(topic, queue_id, queue_offset, count_max, codes, blocking, match_record, match_unit),
-            *(by_bytes, match_records, recent),
+            *(by_bytes, match_records, recent, is_large),
         )
         readers = self._readers.borrow()
         try:

@@ -17,6 +17,7 @@ from wakelog.protocol.record import decode_record
 from wakelog.protocol.sys_flag import (
     PULL_BY_BYTES,
     PULL_COMMIT_OFFSET,
+    PULL_LARGE,
     PULL_SUBSCRIPTION,
     PULL_SUSPEND,
 )
@@ -113,12 +114,12 @@ def test_a_pull_for_no_message_gets_one(harness: Harness, max_msg_nums: int) -> 
     assert harness.pulled(maxMsgNums=max_msg_nums).ext_fields["nextBeginOffset"] == "1"
 
 
-@pytest.mark.parametrize("by_bytes", [False, True])
-def test_a_client_may_have_a_batch_ended_by_its_bytes(harness: Harness, by_bytes: bool) -> None:
+@pytest.mark.parametrize("flags", [0, PULL_BY_BYTES, PULL_BY_BYTES | PULL_LARGE])
+def test_a_client_may_have_a_batch_ended_by_its_bytes(harness: Harness, flags: int) -> None:
     fill(harness)
-    sys_flag = PULL_SUBSCRIPTION | (PULL_BY_BYTES if by_bytes else 0)
-    harness.pulled(sysFlag=sys_flag, maxMsgNums=256)
-    assert harness.store.asked_by_bytes is by_bytes
+    harness.pulled(sysFlag=PULL_SUBSCRIPTION | flags, maxMsgNums=256)
+    assert harness.store.asked_by_bytes is bool(flags & PULL_BY_BYTES)
+    assert harness.store.asked_large is bool(flags & PULL_LARGE)
 
 
 # Which broker to pull from next (section 4.1, fact 36): slaveReadEnable, slow, broker id.

@@ -42,7 +42,13 @@ from wakelog.protocol.names import OFFSET_MOVED_EVENT
 from wakelog.protocol.properties import DELAY, KEYS, TAGS, encode_properties
 from wakelog.protocol.steps import Steps
 from wakelog.protocol.steps import finish as do_at_once
-from wakelog.protocol.sys_flag import PULL_BY_BYTES, PULL_COMMIT_OFFSET, PULL_SUSPEND, is_readable
+from wakelog.protocol.sys_flag import (
+    PULL_BY_BYTES,
+    PULL_COMMIT_OFFSET,
+    PULL_LARGE,
+    PULL_SUSPEND,
+    is_readable,
+)
 from wakelog.storage.log.append import MessageDraft
 from wakelog.storage.read.read_ahead_windows import WINDOW_BYTES
 from wakelog.storage.read.reader import GetResult, GetStatus
@@ -100,6 +106,7 @@ def pull_message(
         match_record=pull.wanted.match_record,
         match_unit=pull.wanted.match_unit,
         by_bytes=header.sys_flag & PULL_BY_BYTES != 0,
+        is_large=header.sys_flag & PULL_LARGE != 0,
         recent=state.store.recent.find(header.topic, header.queue_id),
     )
     result = None if pull.wanted.is_long else read(blocking=False)

@@ -24,9 +24,11 @@ from wakelog.storage.log.mapped_file_queue import MappedFileQueue
 
 Result = TypeVar("Result")
 
-VIEW_BYTES_KEPT_MAX: Final = 256 * 1024
+VIEW_BYTES_KEPT_MIN: Final = 256 * 1024
 """The buffer that a reader keeps: room for a full response, with the gaps between its messages. A
 larger allocation goes to the kernel each time, which takes longer than the reading."""
+VIEW_BYTES_KEPT_MAX: Final = 1024 * 1024
+"""That of a reader of large responses."""
 
 
 def commit_log_files(
@@ -99,7 +101,10 @@ class CommitLogReader:
             view = memoryview(bytearray(size_bytes))
         else:
             if size_bytes > len(self._kept):
-                self._kept = memoryview(bytearray(VIEW_BYTES_KEPT_MAX))
+                kept_bytes = VIEW_BYTES_KEPT_MIN
+                if size_bytes > kept_bytes:
+                    kept_bytes = VIEW_BYTES_KEPT_MAX
+                self._kept = memoryview(bytearray(kept_bytes))
             view = self._kept[:size_bytes]
         position = physical_offset - file.start_offset
         try:

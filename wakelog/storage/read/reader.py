@@ -45,6 +45,11 @@ MatchRecords = Callable[[Sequence[bytes]], Sequence[bool]]
 
 BY_BYTES_COUNT_MAX: Final = 1_000
 """Records of a batch that bytes alone should end; 4.9.3's counts are 32 and 8."""
+LARGE_FACTOR: Final = 2
+"""A large batch has so many times the configured bytes: a client makes columns of it. Blocks of a
+MiB would go back to the system each time (`LAST_FREE_BYTES_MAX`)."""
+LARGE_READS_MAX: Final = 32
+"""Reads for one large batch, which ends where it would need more: 0.1 ms of an event loop."""
 # One get reads at least this many entries, whatever its count is (fact 31).
 SCAN_COUNT_MIN: Final = 16_000 // ENTRY.size
 CODES_COUNT_MAX: Final = 32
@@ -119,6 +124,7 @@ class GetRequest(NamedTuple):
     by_bytes: bool = False
     match_records: MatchRecords | None = None
     recent: RecentQueue | None = None
+    is_large: bool = False
 
 
 class _Selection(NamedTuple):
@@ -141,11 +147,16 @@ class BatchLimits:
     """When a batch is full: 4.9.3's limits for records in memory and on disk (fact 32)."""
 
     def __init__(
-        self, config: StoreConfig, memory_bytes: int, *, count_max: int | None = None
+        self,
+        config: StoreConfig,
+        memory_bytes: int,
+        *,
+        count_max: int | None = None,
+        factor: int = 1,
     ) -> None:
         """A record further below the log's end than `memory_bytes` is on disk.
 
-        count_max: in the place of the configured counts.
+        count_max: in the place of the configured counts. factor: by which bytes are multiplied.
         """
         self.memory_bytes = memory_bytes
         memory_count, disk_count = (
@@ -153,8 +164,8 @@ class BatchLimits:
             if count_max is None
             else (count_max, count_max)
         )
-        self.memory = config.transfer_bytes_in_memory_max, memory_count
-        self._disk = config.transfer_bytes_in_disk_max, disk_count
+        self.memory = factor * config.transfer_bytes_in_memory_max, memory_count
+        self._disk = factor * config.transfer_bytes_in_disk_max, disk_count
 
     def is_full(self, count: int, size_bytes: int, next_bytes: int, behind_bytes: int) -> bool:
         """Tell whether a record of `next_bytes` has to wait; the first one never does."""
@@ -191,6 +202,9 @@ class Reader:
         self._file_entries = config.consume_queue_bytes // ENTRY.size
         self._limits = BatchLimits(config, memory_bytes)
         self._limits_by_bytes = BatchLimits(config, memory_bytes, count_max=BY_BYTES_COUNT_MAX)
+        self._limits_large = BatchLimits(
+            config, memory_bytes, count_max=LOOP_SCAN_COUNT_MAX, factor=LARGE_FACTOR
+        )
         self._corrects = config.broker_role is not BrokerRole.SLAVE or config.offset_check_in_slave
 
     def get(self, request: GetRequest, view: LogView) -> GetResult | None:
@@ -218,7 +232,8 @@ class Reader:
                 return None
             found = None if mismatched else self._chosen(data, request, view)
             selection, frames = found or (
-                self._select(queue, request, view, mismatched, data),
+                # Python has no more than in other batches.
+                self._select(queue, request._replace(is_large=False), view, mismatched, data),
                 None,
             )
             if frames is not None:
@@ -347,6 +362,8 @@ class Reader:
         )
 
     def _batch_limits(self, request: GetRequest) -> BatchLimits:
+        if request.is_large:
+            return self._limits_large
         return self._limits_by_bytes if request.by_bytes else self._limits
 
     def _front(self, data: bytes, request: GetRequest, view: LogView) -> _Selection | None:
@@ -369,7 +386,7 @@ class Reader:
     def _chosen(
         self, data: bytes, request: GetRequest, view: LogView
     ) -> tuple[_Selection, list[bytes] | None] | None:
-        """Choose as `_front` and `_select_each` do, and read if one read brings sound records.
+        """Choose as `_front` and `_select_each` do, and read sound records of the common kind.
 
         None where that is for Python. The records are None where `read_frames` reads them.
         """
@@ -377,7 +394,7 @@ class Reader:
         if library is None or self._damaged or _matches(request) or request.match_unit is not None:
             return None
         if request.codes is None:
-            return self._stretch(library, data, request, view)
+            return self._stretches(library, data, request, view)
         if len(request.codes) > CODES_COUNT_MAX:
             return None
         entries = bytearray(len(data))
@@ -389,9 +406,11 @@ class Reader:
         status = GetStatus.FOUND if count else GetStatus.NO_MATCHED_MESSAGE
         del entries[count * ENTRY.size :]
         selection = _Selection(status, (), count, size_bytes, scanned, last_sent, last_seen)
-        stretch = self._stretch(library, entries, request, view) if count else None
-        if stretch is not None:
-            return selection, stretch[1]
+        found = self._stretches(library, entries, request, view) if count else None
+        if found is not None and found[0].sent_count == count:
+            return selection, found[1]
+        if request.is_large:
+            return None
         places = [
             (physical_offset, size) for physical_offset, size, _ in ENTRY.iter_unpack(entries)
         ]
@@ -404,23 +423,45 @@ class Reader:
         begin = max(view.min_physical_offset, log_end - limits.memory_bytes, 0)
         return max(1, min(request.count_max, count_max)), bytes_max, begin, log_end
 
-    def _stretch(
+    def _stretches(
         self, library: Library, entries: bytes | bytearray, request: GetRequest, view: LogView
     ) -> tuple[_Selection, list[bytes]] | None:
-        """Choose and read as `_front` and `read_frames` do; None if one read is not enough."""
-        count, begin, end, size_bytes, last_sent, last_seen = library.choose_stretch(
-            entries, *self._in_memory(request, view), self._log.file_bytes, GAP_BYTES_MAX
-        )
-        if not count:
-            return None
-        stretch = self._log.view(begin, end - begin, blocking=request.blocking)
-        if stretch is None:
-            return None
-        frames = library.join_records(stretch, begin, count, size_bytes, entries)
+        """Choose and read as `_front` and `read_frames` do; None if that is for Python.
+
+        A large batch ends after `LARGE_READS_MAX` reads.
+        """
+        count_max, bytes_max, log_begin, log_end = self._in_memory(request, view)
+        all_entries, frames = memoryview(entries), list[bytes]()
+        count = size_bytes = 0
+        last_sent = -1
+        while count < min(count_max, len(entries) // ENTRY.size):
+            if request.is_large and len(frames) == LARGE_READS_MAX:
+                break
+            left = all_entries[count * ENTRY.size :]
+            _, next_bytes, _ = ENTRY.unpack_from(left)
+            if frames and size_bytes + next_bytes > bytes_max:
+                break
+            found = library.choose_stretch(
+                *(left, count_max - count, bytes_max - size_bytes, log_begin, log_end),
+                *(self._log.file_bytes, GAP_BYTES_MAX),
+            )
+            found_count, begin, end, found_bytes, found_last, _ = found
+            if not found_count:
+                return None
+            stretch = self._log.view(begin, end - begin, blocking=request.blocking)
+            if stretch is None:
+                return None
+            joined = library.join_records(stretch, begin, found_count, found_bytes, left)
+            if not joined:
+                return None
+            frames.append(joined)
+            count, size_bytes, last_sent = count + found_count, size_bytes + found_bytes, found_last
         if not frames:
             return None
+        last_entry = min(count * ENTRY.size, len(entries) - ENTRY.size)
+        last_seen, _, _ = ENTRY.unpack_from(entries, last_entry)
         selection = _Selection(GetStatus.FOUND, (), count, size_bytes, count, last_sent, last_seen)
-        return selection, [frames]
+        return selection, frames
 
     def _entries(
         self, queue: ReadableQueue | None, request: GetRequest, end: int, view: LogView
