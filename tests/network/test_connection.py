@@ -292,6 +292,26 @@ def test_a_connection_that_was_made_reads_into_one_buffer_and_keeps_nothing_of_i
     assert [opaques for opaques, _ in owner.delivered] == [[7]]
 
 
+def test_a_long_response_is_read_to_where_it_stays() -> None:
+    waiter = waiting()
+    connection = BufferedConnection(FakeOwner(), LIMITS, ReadBuffer(), "a:1")
+    connect(connection)
+    connection.peer.begin_request(RemotingCommand(11), waiter)
+    body = b"0123456789" * 30_000
+    whole = encode_frame(RemotingCommand(0, opaque=1, flag=1, body=body)) + frame(7)
+    read_to = []
+    while whole:
+        place = connection.get_buffer(-1)
+        chunk, whole = whole[: len(place)], whole[len(place) :]
+        place[: len(chunk)] = chunk
+        read_to.append(place.obj)
+        connection.buffer_updated(len(chunk))
+    found = waiter.result(timeout=0).body
+    assert found == body
+    assert isinstance(found, memoryview)
+    assert [each is found.obj for each in read_to] == [False, True, False]
+
+
 def test_connections_of_one_client_share_a_buffer_that_is_made_at_the_first_read() -> None:
     owners = [FakeOwner() for _ in range(20)]
     tracemalloc.start()

@@ -4,6 +4,7 @@ import struct
 import sys
 import tracemalloc
 from collections.abc import Callable, Iterator
+from random import Random
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.protocol.examples import document_example
 from tests.protocol.strategies import ext_fields, int32, texts
+from wakelog.protocol import frame as frames
 from wakelog.protocol.codes import RequestCode
 from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.errors import LocalProtocolError, RemoteProtocolError
@@ -80,6 +82,45 @@ def test_commands_come_back_however_the_bytes_are_cut(
     for chunk in cut(b"".join(map(encode_frame, sent)), positions):
         received += decoder.feed(chunk)
     assert received == sent
+    assert decoder.buffered_bytes == 0
+
+
+@given(st.lists(commands, max_size=6), st.lists(st.integers(0, 2000), max_size=12), st.randoms())
+def test_a_client_reads_long_frames_to_where_they_stay(
+    sent: list[RemotingCommand], positions: list[int], random: Random
+) -> None:
+    received: list[RemotingCommand] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(frames, "ROOM_BYTES_MIN", 60)
+        decoder = FrameDecoder(has_room=True)
+        for chunk in cut(b"".join(map(encode_frame, sent)), positions):
+            while chunk and decoder.room is not None and random.random() < 0.8:
+                some, chunk = chunk[: len(decoder.room)], chunk[len(decoder.room) :]
+                place = decoder.room[: len(some)]
+                place[:] = some
+                received += decoder.feed(place)
+            received += decoder.feed(chunk)
+        assert decoder.buffered_bytes == 0 and decoder.room is None and not decoder.is_in_frame
+    for command in received:
+        assert type(command.body) is bytes or command.is_response
+        command.body = bytes(command.body)
+    assert received == sent
+
+
+def test_a_long_body_is_copied_once_and_is_kept_by_its_response_alone() -> None:
+    body = bytes(range(256)) * 4_000
+    whole = encode_frame(RemotingCommand(11, flag=1, body=body))
+    decoder = FrameDecoder(has_room=True)
+    assert decoder.feed(whole[:100]) == []
+    assert decoder.room is not None and decoder.buffered_bytes == 100
+    first = decoder.room
+    first[: len(whole) - 200] = whole[100:-100]
+    assert decoder.feed(first[: len(whole) - 200]) == []
+    assert decoder.is_in_frame and decoder.buffered_bytes == len(whole) - 100
+    first[-100:] = whole[-100:]
+    [command] = decoder.feed(first[-100:])
+    assert isinstance(command.body, memoryview) and command.body == body
+    assert command.body.obj is first.obj
     assert decoder.buffered_bytes == 0
 
 

@@ -139,6 +139,7 @@ class RemotingClient:
         """
         if self.calls_count >= CALLS_MAX:
             raise TooManyCalls(address, f"{CALLS_MAX} calls are under way")
+        wants_view = command.wants_view
         if self._before_send is not None:
             command = self._before_send(command)
         loop = self._loop
@@ -155,11 +156,16 @@ class RemotingClient:
             if self._timer is None or deadline_seconds < self._timer_seconds:
                 self._set_timer(deadline_seconds)
             if self.calls_count > 1 or self._busy_poll is None or not connection.has_socket:
-                return await connection.request(command, waiter)
-            return await self._request_alone(self._busy_poll, loop, connection, command, waiter)
+                response = await connection.request(command, waiter)
+            else:
+                request = connection, command, waiter
+                response = await self._request_alone(self._busy_poll, loop, *request)
         finally:
             self._deadlines.remove(waiter)
             self.calls_count -= 1
+        if not wants_view and response.body.__class__ is not bytes:
+            response.body = bytes(response.body)
+        return response
 
     async def _request_alone(
         self,

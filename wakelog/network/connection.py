@@ -53,8 +53,8 @@ WRITE_NOTED_BYTES_MIN = 64 * 1024
 BODY_BYTES_COPIED_MAX = 64 * 1024
 """Below it joining parts is cheaper than giving them to the transport one by one."""
 
-READ_BYTES_MAX = 256 * 1024
-"""Of one read by a connection that was made: what asyncio reads at most."""
+READ_BYTES_MAX = 64 * 1024
+"""Of one read by a connection that was made. The rest of a longer frame is read to its place."""
 
 CLOSE_POLL_SECONDS = 0.001
 """How often connections that are being closed are checked."""
@@ -115,12 +115,14 @@ class Connection(asyncio.Protocol):
         address: str = "",
         body_bytes_max: BodyBytesMax | None = None,
         gathers_sends: bool = False,
+        has_room: bool = False,
     ) -> None:
         """Wait for the transport.
 
         refused_codes: requests that the port does not serve.
         body_bytes_max: a request with a longer body comes without it.
         gathers_sends: plain sends that come together come as a SendRun.
+        has_room: the body of a long response is a view of its frame.
         address: the peer, as the caller of a client wrote it; empty for an accepted connection.
 
         deferred_seconds: since when a chunk is kept undecoded; 0 while none is.
@@ -137,6 +139,7 @@ class Connection(asyncio.Protocol):
             waiting_max=limits.requests_waiting_max,
             body_bytes_max=body_bytes_max,
             gathers_sends=gathers_sends,
+            has_room=has_room,
         )
         self.handshake: asyncio.Task[None] | None = None
         self._owner = owner
@@ -412,7 +415,7 @@ class ReadBuffer:
 
 
 class BufferedConnection(Connection, asyncio.BufferedProtocol):
-    """A connection that was made. It reads into the buffer of its client.
+    """A connection that was made. It reads into the buffer of its client, or into a long frame.
 
     A loop of asyncio asks for 256 KiB at each read of a Protocol, and malloc maps that anew: it
     costs more than the read. A loop of uvloop has a buffer, so that servers need none here.
@@ -422,16 +425,16 @@ class BufferedConnection(Connection, asyncio.BufferedProtocol):
         self, owner: ConnectionOwner, limits: ServerLimits, read_buffer: ReadBuffer, address: str
     ) -> None:
         """Wait for the transport; other connections of the loop may have the same buffer."""
-        super().__init__(owner, limits, address=address)
+        super().__init__(owner, limits, address=address, has_room=True)
         self._read_buffer = read_buffer
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return where the next bytes go: those before were decoded."""
-        return self._read_buffer.view
+        return self.peer.decoder.room or self._read_buffer.view
 
     def buffer_updated(self, nbytes: int) -> None:
         """Decode what was read."""
-        self.data_received(self._read_buffer.view[:nbytes])
+        self.data_received(self.get_buffer(nbytes)[:nbytes])
 
 
 async def close_all(

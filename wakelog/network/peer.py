@@ -52,15 +52,19 @@ class Peer:
         waiting_max: int,
         body_bytes_max: BodyBytesMax | None = None,
         gathers_sends: bool = False,
+        has_room: bool = False,
     ) -> None:
         """Start a connection.
 
         waiting_max: requests that may wait for a response at once.
         body_bytes_max: a request with a longer body comes without it.
         gathers_sends: plain sends that come together come as a SendRun.
+        has_room: the body of a long response is a view of its frame.
         """
         self.address = address
-        self.decoder = FrameDecoder(body_bytes_max=body_bytes_max, gathers_sends=gathers_sends)
+        self.decoder = FrameDecoder(
+            body_bytes_max=body_bytes_max, gathers_sends=gathers_sends, has_room=has_room
+        )
         self._last_opaque = 0
         self._waiting: dict[int, Waiter] = {}
         self._waiting_max = waiting_max

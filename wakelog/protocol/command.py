@@ -28,6 +28,7 @@ class RemotingCommand(msgspec.Struct, gc=False):
 
     missing_body_bytes: the length of a body that was not kept, because it is above what its code
         may have. `body` is empty then, and the request has to be refused.
+    wants_view: of a request whose sender takes a memoryview as the body of its response.
 
     `gc=False` keeps frequent objects off the collector's lists. It is safe: no field refers back to
     a command.
@@ -43,6 +44,7 @@ class RemotingCommand(msgspec.Struct, gc=False):
     version: int = VERSION_4_9_3
     serialize_type: int = SERIALIZE_JSON
     missing_body_bytes: int = 0
+    wants_view: bool = False
 
     @property
     def size_bytes(self) -> int:

@@ -10,7 +10,8 @@
 The first step for a request and the last for a response: bytes of a socket -> FrameDecoder ->
 RemotingCommand; RemotingCommand -> encode_frame -> bytes of a socket.
 
-Invariants: a decoder holds only bytes that it was fed; a length field alone allocates nothing.
+Invariants: a decoder holds only bytes that it was fed; a length field alone allocates nothing, but
+in a client, which has chosen its peers.
 Nothing of a frame with a header above HEADER_BYTES_MAX is kept but the response that refuses it,
 and nothing of a body above what its code may have: its bytes are counted and dropped as they come.
 After a RemoteProtocolError the begin of the next frame is unknown, so the connection has to be
@@ -22,7 +23,7 @@ org.apache.rocketmq.remoting.protocol.RemotingCommand (4.9.3). In words: docs/fo
 
 import struct
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
 from wakelog.compiled.library import CHOICE
 from wakelog.protocol import compiled_run, plain_run
@@ -42,6 +43,9 @@ FRAME_BYTES_MAX: Final = 16_777_216
 
 BODY_BYTES_UNCHECKED: Final = 1_048_576
 """A body of so many bytes is read whatever its code. No code has a lower bound."""
+
+ROOM_BYTES_MIN: Final = 65_536
+"""A client reads the rest of a frame that is as long to where it stays."""
 
 BodyBytesMax: TypeAlias = Callable[[int], int]
 """Returns how long the body of a request with a code may be."""
@@ -87,12 +91,14 @@ class FrameDecoder:
         run_messages_max: of the next runs; who takes a run sets it.
         refusals: responses to requests with a header that is too long; the caller takes and sends
             them.
+        room: where the rest of the frame belongs that is being read; None if that is anywhere.
+            Bytes that are there already may be fed without a copy.
     """
 
     __slots__ = (
         *("_body_bytes_max", "_buffer", "_dropped_bytes", "_frame_bytes_max", "_needed_bytes"),
-        *("_gathers_one", "_oversized", "_read_run"),
-        *("run_messages_max", "is_in_frame", "preceding", "refusals"),
+        *("_frame", "_gathers_one", "_has_room", "_oversized", "_read_run"),
+        *("run_messages_max", "is_in_frame", "preceding", "refusals", "room"),
     )
 
     def __init__(
@@ -101,12 +107,14 @@ class FrameDecoder:
         body_bytes_max: BodyBytesMax | None = None,
         *,
         gathers_sends: bool = False,
+        has_room: bool = False,
     ) -> None:
         """Start at the beginning of a connection.
 
         body_bytes_max: a request with a longer body comes without it. None if every body is read.
         gathers_sends: plain sends come as a SendRun. In plain Python one that comes alone does not:
             a command takes less time than a run of one.
+        has_room: the body of a long response is a view of the frame, which nothing copies.
         """
         assert frame_bytes_max > _PREFIX.size
         self._frame_bytes_max = frame_bytes_max
@@ -117,6 +125,9 @@ class FrameDecoder:
         self._oversized: RemotingCommand | None = None
         self._dropped_bytes = 0  # bytes of its body that have yet to come
         self._buffer = bytearray()  # the begin of a frame whose rest has not arrived
+        self._has_room = has_room
+        self._frame = memoryview(b"")  # in the place of the buffer: a long frame of a client
+        self.room: memoryview | None = None
         self._needed_bytes = 0  # the buffer is not decoded before it has as much
         self.is_in_frame = False
         self.preceding: list[RemotingCommand] = []
@@ -136,14 +147,13 @@ class FrameDecoder:
             if len(self._buffer) < self._needed_bytes:
                 return commands
             data, self._buffer = self._buffer, bytearray()
-        view = memoryview(data)
-        position, end = 0, len(view)
         try:
+            view = memoryview(data) if self.room is None else self._fill(self.room, data, commands)
+            position, end = 0, len(view)
             while position < end:
                 frame_bytes = self._frame_bytes(view, position)
                 if position + frame_bytes > end:
-                    self._buffer += view[position:]
-                    self._needed_bytes = self._next_needed(frame_bytes)
+                    self._keep_begin(frame_bytes, view[position:])
                     break
                 is_alone = not commands and position + frame_bytes == end
                 if self._read_run is not None and (self._gathers_one or not is_alone):
@@ -160,8 +170,39 @@ class FrameDecoder:
             # Only then: else an idle connection would keep the bodies of its last chunk.
             self.preceding = commands
             raise
-        self.is_in_frame = bool(self._buffer) or self._oversized is not None
+        self.is_in_frame = (
+            bool(self._buffer) or self._oversized is not None or self.room is not None
+        )
         return commands
+
+    def _keep_begin(self, frame_bytes: int, begin: memoryview) -> None:
+        """Keep the begin of a frame; a client has the rest of a long one come to the same place."""
+        if not self._has_room or frame_bytes < ROOM_BYTES_MIN:
+            self._buffer += begin
+            self._needed_bytes = self._next_needed(frame_bytes)
+            return
+        self._frame = memoryview(bytearray(frame_bytes))
+        self._frame[: len(begin)] = begin
+        self.room = self._frame[len(begin) :]
+
+    def _fill(
+        self,
+        room: memoryview,
+        data: bytes | bytearray | memoryview,
+        commands: list[RemotingCommand],
+    ) -> memoryview:
+        """Take the rest of a long frame, as far as it has come; return what comes after it."""
+        view = memoryview(data)
+        filled_bytes = min(len(room), len(view))
+        if view.obj is not room.obj:
+            room[:filled_bytes] = view[:filled_bytes]
+        self.room = room[filled_bytes:] if filled_bytes < len(room) else None
+        if self.room is None:
+            frame, self._frame = self._frame, memoryview(b"")
+            command = self._decode_frame(frame[_LENGTH_BYTES:], is_kept=True)
+            if command is not None:
+                commands.append(command)
+        return view[filled_bytes:]
 
     def _frame_bytes(self, view: memoryview, position: int) -> int:
         """Return the length of the frame that begins here, as far as it is known.
@@ -220,14 +261,15 @@ class FrameDecoder:
     @property
     def buffered_bytes(self) -> int:
         """How many bytes of an unfinished frame are kept."""
-        return len(self._buffer)
+        return len(self._buffer) + len(self._frame) - len(self.room or b"")
 
     def _no_frame(self, begin: memoryview, length: int) -> RemoteProtocolError:
         protocol = _other_protocol(bytes(begin))
         limit = f"at most {self._frame_bytes_max} are allowed"
         return _malformed(f"this is {protocol}" if protocol else f"length {length}, {limit}")
 
-    def _decode_frame(self, frame: memoryview) -> RemotingCommand | None:
+    def _decode_frame(self, frame: memoryview, *, is_kept: bool = False) -> RemotingCommand | None:
+        """Decode what follows a length. is_kept: a response's body may be a view of it."""
         (word,) = _LENGTH.unpack_from(frame)
         header_end = _LENGTH_BYTES + (word & _HEADER_BYTES_MASK)
         if header_end > len(frame):
@@ -237,6 +279,11 @@ class FrameDecoder:
             self._refuse(decode_head(word >> _SERIALIZE_TYPE_SHIFT, header), len(header))
             return None
         serialize_type, body = word >> _SERIALIZE_TYPE_SHIFT, frame[header_end:]
+        if is_kept:
+            command = decode_header(serialize_type, header)
+            # The caller of the client says whether it takes a view.
+            command.body = cast(bytes, body) if command.is_response else body.tobytes()
+            return command
         if self._body_bytes_max is None or len(body) <= BODY_BYTES_UNCHECKED:
             return decode_header(serialize_type, header, body.tobytes())
         command = decode_header(serialize_type, header)
