@@ -150,6 +150,7 @@ def test_a_table_is_not_waited_for_when_no_more_may_be_pulled(
 ) -> None:
     """Otherwise each table of a backlog would take all of `wait`."""
     monkeypatch.setattr("wakelog.client.process_queue.MESSAGES_MAX", 2)
+    monkeypatch.setattr("wakelog.client.pulled_rows.ROWS_MAX", 2)
     cluster = two_queues()
 
     async def run() -> None:

@@ -61,7 +61,7 @@ def a_record(draw: Any) -> bytes:
 
 def batch_of(pulls: Sequence[bytes]) -> pyarrow.RecordBatch:
     assert CHOICE.library is not None
-    rows = [scan(CHOICE.library, pull, QUEUE, frozenset()) for pull in pulls]
+    rows = [scan(CHOICE.library, pull, QUEUE, frozenset(), 9) for pull in pulls]
     return to_batch(CHOICE.library, [each for each in rows if each is not None], "", schema())
 
 

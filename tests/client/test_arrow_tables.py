@@ -34,9 +34,6 @@ def run_with(
         given = {"group": "g", "topics": "T", "start": "first", "retries_max": 0, **more}
         async with Consumer(NAME_SERVER, connect=cluster.join, **given) as consumer:
             async with asyncio.timeout(60):
-                for queue in consumer.assignment:  # what was pulled before comes again as rows
-                    consumer._inbox.row_functions = CHOICE.library
-                    await consumer.seek(queue, "first")
                 await work(consumer)
 
     asyncio.run(run())

@@ -15,9 +15,9 @@ QUEUE = MessageQueue("T", "a", 0)
 pytestmark = pytest.mark.skipif(CHOICE.library is None, reason=str(CHOICE))
 
 
-def scanned(body: bytes, *tags: str) -> PulledRows | None:
+def scanned(body: bytes | memoryview, *tags: str, rows_expected: int = 100) -> PulledRows | None:
     assert CHOICE.library is not None
-    return scan(CHOICE.library, body, QUEUE, frozenset(tags))
+    return scan(CHOICE.library, body, QUEUE, frozenset(tags), rows_expected)
 
 
 def rows_of(count: int, first: int = 0) -> PulledRows:
@@ -52,9 +52,12 @@ def test_other_tags_are_left_out() -> None:
     assert scanned(body, "lost") is None
 
 
-def test_a_pull_of_more_rows_than_expected_is_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pulled_rows, "ROWS_EXPECTED", 3)
-    assert [len(rows_of(count)) for count in (2, 3, 40)] == [2, 3, 40]
+@pytest.mark.parametrize("rows_expected", [-5, 0, 3, 40, 1 << 40])
+def test_a_pull_of_more_rows_than_expected_is_read_whole(rows_expected: int) -> None:
+    for count in (2, 3, 4, 40):
+        body = b"".join(messages(count))
+        found = scanned(memoryview(bytearray(body)), rows_expected=rows_expected)
+        assert found is not None and len(found) == count
 
 
 def test_rows_are_open_until_they_are_closed() -> None:

@@ -33,6 +33,7 @@ def run(
         queue: Queue = ProcessQueue(Q0, begin_offset)
         inbox, failures, unexpected = Inbox(), list[ClientError](), list[Exception]()
         inbox.add(queue)
+        inbox.is_read.set()
 
         async def note(error: ClientError) -> None:
             failures.append(error)

@@ -538,7 +538,7 @@ def addresses_by_broker(route: TopicRouteData) -> dict[str, str]:
     }
 
 
-def records(body: bytes) -> Iterator[MessageRecord]:
+def records(body: bytes | memoryview) -> Iterator[MessageRecord]:
     """Yield the records of a response, which stand one after another."""
     position = 0
     while position < len(body):

@@ -153,7 +153,7 @@ class RowColumns:
             end = row + len(each)
             spans = zip(self._body_begins[row:end], self._body_ends[row:end], strict=True)
             for place, (body_begin, body_end) in enumerate(spans, row):
-                body = each.body[body_begin:body_end]
+                body = bytes(each.body[body_begin:body_end])
                 found.append(_inflate(body) if place in compressed else body)
             row = end
         return pa.array(found, pa.binary())

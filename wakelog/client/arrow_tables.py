@@ -118,6 +118,7 @@ class ArrowTables:
         """
         load_pyarrow()
         self._inbox.row_functions = self._functions
+        self._inbox.is_read.set()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         taken = InHand()

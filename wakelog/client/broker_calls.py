@@ -63,7 +63,7 @@ class Pulled(NamedTuple):
 
     code: int
     remark: str
-    body: bytes
+    body: bytes | memoryview
     next_offset: int
     min_offset: int
     max_offset: int
@@ -275,7 +275,7 @@ def read_pulled(queue: QueueAt, queue_offset: int, response: RemotingCommand) ->
     return Pulled(
         response.code,
         response.remark or "",
-        bytes(response.body) if response.code == ResponseCode.SUCCESS else b"",
+        response.body if response.code == ResponseCode.SUCCESS else b"",
         found.next_begin_offset,
         found.min_offset,
         found.max_offset,

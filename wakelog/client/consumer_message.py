@@ -148,7 +148,7 @@ class ConsumerMessage(ReceivedMessage):
 
 
 def decode_messages(
-    body: bytes, queue: MessageQueue, settler: Settler, tags: frozenset[str]
+    body: bytes | memoryview, queue: MessageQueue, settler: Settler, tags: frozenset[str]
 ) -> list[ConsumerMessage]:
     """Return the messages of a pull, without those of other tags with the same hash.
 

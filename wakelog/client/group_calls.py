@@ -37,10 +37,12 @@ from wakelog.protocol.headers.clients import ConsumerGroupRequestHeader
 from wakelog.protocol.headers.pull import PullMessageRequestHeader
 from wakelog.protocol.headers.send import ConsumerSendMsgBackRequestHeader
 from wakelog.protocol.subscription import is_tag_type
-from wakelog.protocol.sys_flag import PULL_BY_BYTES, PULL_SUBSCRIPTION, PULL_SUSPEND
+from wakelog.protocol.sys_flag import PULL_BY_BYTES, PULL_LARGE, PULL_SUBSCRIPTION, PULL_SUSPEND
 
 PULL_MESSAGES_MAX: Final = 256
 """A broker of 4.9.3 gives 32, whatever it is asked for. wakelog's stops at 256 KiB."""
+PULL_ROWS_MAX: Final = 2_048
+"""The same for columns. wakelog's stops at 512 KiB."""
 HOLD_MS: Final = 15_000
 """How long a broker may hold a pull until a message comes (brokerSuspendMaxTimeMillis)."""
 PULL_TIMEOUT_MS: Final = 30_000
@@ -134,22 +136,24 @@ class GroupCalls:
         subscription: SubscriptionData,
         *,
         is_known: bool,
+        is_large: bool = False,
     ) -> Pulled:
         """Pull once, and wait for a message for up to `HOLD_MS`.
 
         is_known: the broker has the subscription from heartbeats; if not, the pull brings it along.
+        is_large: for columns.
         It brings no offset to commit: a held pull could overtake a later commit. Raises:
         ClientError.
         """
         broker_id = self._suggested.get(queue, MASTER_ID)
         address = self.address(queue.broker_name, broker_id)
-        flags = PULL_SUSPEND | PULL_BY_BYTES
+        flags = PULL_SUSPEND | PULL_BY_BYTES | (PULL_LARGE if is_large else 0)
         header = PullMessageRequestHeader(
             consumer_group=self.group,
             topic=queue.topic,
             queue_id=queue.queue_id,
             queue_offset=queue_offset,
-            max_msg_nums=PULL_MESSAGES_MAX,
+            max_msg_nums=PULL_ROWS_MAX if is_large else PULL_MESSAGES_MAX,
             sys_flag=flags if is_known else flags | PULL_SUBSCRIPTION,
             commit_offset=0,
             suspend_timeout_millis=HOLD_MS,
@@ -159,7 +163,9 @@ class GroupCalls:
         )
         try:
             response = await self._invoke(
-                address, RequestCode.PULL_MESSAGE, header, timeout_ms=PULL_TIMEOUT_MS
+                *(address, RequestCode.PULL_MESSAGE, header),
+                timeout_ms=PULL_TIMEOUT_MS,
+                wants_view=True,
             )
         except ClientError:
             self._suggested.pop(queue, None)
@@ -211,9 +217,10 @@ class GroupCalls:
         body: bytes = b"",
         *,
         timeout_ms: int,
+        wants_view: bool = False,
     ) -> RemotingCommand:
         fields = {} if header is None else to_ext_fields(header)
-        command = RemotingCommand(int(code), ext_fields=fields, body=body)
+        command = RemotingCommand(int(code), ext_fields=fields, body=body, wants_view=wants_view)
         try:
             return await self._instance.connections.invoke(address, command, timeout_ms=timeout_ms)
         except RemotingError as error:

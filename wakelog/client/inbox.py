@@ -35,6 +35,8 @@ class Inbox:
         paused: those of them that the user has paused.
         leaving: those of them that the consumer is giving up.
         arrived: set when there may be something to take.
+        is_read: set by the first `fetch`, which says what is made of pulls. Before, the first pull
+            of each queue waits for it.
         row_functions: what reads pulls as rows, for Arrow; None while messages are made of all.
     """
 
@@ -44,6 +46,7 @@ class Inbox:
         self.paused: set[MessageQueue] = set()
         self.leaving: set[MessageQueue] = set()
         self.arrived = asyncio.Event()
+        self.is_read = asyncio.Event()
         self.row_functions: RowFunctions | None = None
         self._locked_until_ms: dict[MessageQueue, int] = {}
         self._awake: dict[MessageQueue, None] = {}
@@ -126,6 +129,7 @@ class Inbox:
 
     def take_messages(self, settler: Settler) -> None:
         """Make messages of the rows that nobody has taken, and of what is pulled from now on."""
+        self.is_read.set()
         if self.row_functions is None:
             return
         self.row_functions = None

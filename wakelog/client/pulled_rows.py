@@ -25,22 +25,22 @@ ROWS_MAX: Final = 1 << 15
 """Rows of one queue that were pulled and not acknowledged; a table may have them all."""
 BYTES_MAX: Final = 64 << 20
 """Of these rows. One pull may exceed both limits."""
-ROWS_EXPECTED: Final = 512
-"""In one pull; one with more is scanned again."""
 
 
 class PulledRows:
     """Rows of one pull, in the order of their queue.
 
     Attributes:
-        body: the bytes of the pull.
+        body: the bytes of the pull, which may be a view of what was read.
         numbers: int64[rows, NUMBER_FIELDS], see `compiled/layout.py`; positions are in `body`.
         is_open: bool[rows], which are not acknowledged; open_count: how many.
         begin_offset: the queue offset of the first row.
         size_bytes: what the records take.
     """
 
-    def __init__(self, queue: MessageQueue, body: bytes, numbers: Any, is_open: Any) -> None:
+    def __init__(
+        self, queue: MessageQueue, body: bytes | memoryview, numbers: Any, is_open: Any
+    ) -> None:
         """Keep them. There is at least one row."""
         self.queue, self.body, self.numbers, self.is_open = queue, body, numbers, is_open
         self.open_count = len(numbers)
@@ -89,21 +89,26 @@ class PulledRows:
 
 
 def scan(
-    functions: RowFunctions, body: bytes, queue: MessageQueue, tags: frozenset[str]
+    functions: RowFunctions,
+    body: bytes | memoryview,
+    queue: MessageQueue,
+    tags: frozenset[str],
+    rows_expected: int,
 ) -> PulledRows | None:
     """Return the rows of a pull without those of other tags; None if messages have to be made.
 
-    tags: the ones subscribed to, empty for all.
+    tags: the ones subscribed to, empty for all. rows_expected: a pull with more is scanned again.
     """
     import numpy as np
 
-    topic, room = queue.topic.encode(), ROWS_EXPECTED
+    topic, room_max = queue.topic.encode(), len(body) // RECORD_BYTES_MIN + 1
+    room = max(1, min(rows_expected + 1, room_max))
     while True:
         numbers = np.empty((room, layout.NUMBER_FIELDS), dtype=np.int64)
         count, end = functions.scan_pulled(body, topic, queue.queue_id, numbers)
         if count < room:
             break
-        room = len(body) // RECORD_BYTES_MIN + 1
+        room = room_max
     found = numbers[:count]
     if end != len(body) or not count or (found[:, layout.GROUP] == layout.NO_GROUP).any():
         return None
@@ -114,7 +119,9 @@ def scan(
     return PulledRows(queue, body, found, np.ones(len(found), dtype=np.bool_))
 
 
-def _with_tags(functions: RowFunctions, body: bytes, numbers: Any, tags: frozenset[str]) -> Any:
+def _with_tags(
+    functions: RowFunctions, body: bytes | memoryview, numbers: Any, tags: frozenset[str]
+) -> Any:
     """Return the places of the rows that have one of these tags."""
     import numpy as np
 
@@ -122,7 +129,7 @@ def _with_tags(functions: RowFunctions, body: bytes, numbers: Any, tags: frozens
     functions.read_fields(body, numbers, np.arange(len(numbers)), spans, True)
     wanted = {tag.encode() for tag in tags}
     places = enumerate(spans[:, [fields.TAGS_BEGIN, fields.TAGS_END]].tolist())
-    return [place for place, (begin, end) in places if body[begin:end] in wanted]
+    return [place for place, (begin, end) in places if bytes(body[begin:end]) in wanted]
 
 
 class RowQueue:

@@ -111,14 +111,21 @@ class QueueReader:
         queue = self.queue
         queue.pulled_ms = self._now_ms()
         pulled = await self._calls.pull(
-            queue.queue, queue.next_offset, self._subscription, is_known=self._is_known
+            queue.queue,
+            queue.next_offset,
+            self._subscription,
+            is_known=self._is_known,
+            is_large=self._inbox.row_functions is not None,
         )
         if pulled.code == ResponseCode.TOPIC_NOT_EXIST:
             raise ClientError(f"{queue.queue} is gone: {pulled.remark}", "Create its topic again")
         if pulled.code == ResponseCode.PULL_OFFSET_MOVED:
             self._move(pulled)
             return
-        if pulled.body and (rows := self._rows_of(pulled.body)) is not None:
+        if pulled.body and not self._inbox.is_read.is_set():
+            self._on_success()
+            await self._inbox.is_read.wait()  # it may become rows or messages
+        if pulled.body and (rows := self._rows_of(pulled)) is not None:
             queue.put_rows(rows, pulled.next_offset)
             self._inbox.arrived.set()
             return
@@ -127,12 +134,13 @@ class QueueReader:
         if messages:
             self._inbox.wake(queue.queue)
 
-    def _rows_of(self, body: bytes) -> PulledRows | None:
+    def _rows_of(self, pulled: Pulled) -> PulledRows | None:
         """Return what the user gets as rows, None for what becomes messages."""
         functions, queue = self._inbox.row_functions, self.queue.queue
         if functions is None or queue.topic.startswith(RETRY_PREFIX):
             return None
-        return scan(functions, body, queue, self._tags)
+        count = pulled.next_offset - self.queue.next_offset
+        return scan(functions, pulled.body, queue, self._tags, count)
 
     def _move(self, pulled: Pulled) -> None:
         """Go on where the broker says: messages expired, or the queue was made anew."""

@@ -84,7 +84,7 @@ class Puller:
             found = await self._pull()
             next_offset = self._next_offset(found)
             if found.body:
-                bodies.append(found.body)
+                bodies.append(bytes(found.body))
                 size_bytes += len(found.body)
             self._position = next_offset
             if self._position - begin >= rows.batch_rows or size_bytes >= rows.batch_bytes:
