@@ -44,6 +44,38 @@ messages: list[Message] = [to_binary(event, "orders", keys="k"), to_structured(e
 def read(message: ReceivedMessage) -> str:
     return from_message(message).get_type()
 """,
+    "arrow": """
+from pathlib import Path
+
+from wakelog.client import Consumer
+from wakelog.client.sync import Consumer as BlockingConsumer
+from wakelog.frames import read_log, scan_log
+
+
+async def count(consumer: Consumer) -> int:
+    found = 0
+    async for batch in consumer.arrow(max=10_000, wait=0.02, ack=False):
+        found += len(batch)
+        await consumer.ack_arrow(batch.slice(0, 1))
+    table = await consumer.fetch_arrow(10, wait=0.5)
+    await consumer.ack_arrow(table)
+    return found + len(table)
+
+
+def names(consumer: BlockingConsumer, store: Path) -> list[str]:
+    for batch in consumer.arrow(max=10):
+        return [*batch.schema.names]
+    with scan_log(store, "orders", columns=["body"]) as batches:
+        found = [name for batch in batches for name in batch.schema.names]
+    return [*found, *read_log(store, ["orders"], damaged="skip").column_names]
+
+
+consumer = BlockingConsumer("127.0.0.1:9", group="g", topics="orders")
+try:
+    read_log(Path("no-store"), "orders")
+except ValueError as error:
+    print(error)
+""",
     "": """
 from dataclasses import dataclass
 
