@@ -131,6 +131,28 @@ def _row_calls(
     is_v6 = numbers[:count, layout.SYS_FLAG] & 0x20 != 0
     ids = np.zeros(56 * count + len(out), dtype=np.uint8)
     yield "format_ids", [data, fields, is_v6, random.random() < 0.5, offsets, ids]
+    if has_bodies:
+        yield "fill_batch", _batch(random, data, numbers[:count].copy(), len(out))
+
+
+def _batch(random: Random, data: Any, rows: Any, properties_bytes: int) -> list[Any]:
+    """Return arguments for some rows, which may not have room."""
+    rows_max = random.choice((len(rows), len(rows), len(rows) - 1, 5))
+    properties_max = random.choice((properties_bytes // 4 + len(rows), 2))
+    short = random.choice((*([9] * 7), *range(7)))
+    rooms = [len(data), 56 * len(rows) + properties_bytes, 56 * len(rows)]
+    texts = [
+        np.zeros(0 if place == short else room, dtype=np.uint8)
+        for place, room in enumerate((*rooms, *[properties_bytes] * 4))
+    ]
+    rows_max = max(rows_max, 0)
+    return [
+        *(data, rows, np.zeros(9, dtype=np.int64)),
+        *(np.zeros((3, rows_max), dtype=np.int64), np.zeros((3, rows_max), dtype=np.int32)),
+        *(np.zeros((6, rows_max + 1), dtype=np.int32), np.zeros((2, rows_max), dtype=np.uint8)),
+        *(np.zeros((2, properties_max + 1), dtype=np.int32), *texts[:5]),
+        *(np.zeros((40, 4), dtype=np.int64), np.zeros((2, 128), dtype=np.int32), *texts[5:]),
+    ]
 
 
 def _copy(value: Any) -> Any:

@@ -16,7 +16,7 @@ import pytest
 from tests.compiled.hostile_columns import sound_calls, try_calls, unfit
 from tests.fakes.columns import compiled_functions
 from tests.fakes.records import LogBytes, properties
-from wakelog.compiled.columns import RowFunctions, ScanFunctions
+from wakelog.compiled.columns import BatchFunctions, RowFunctions, ScanFunctions
 from wakelog.compiled.layout import REFINE, TAGS_CODE
 from wakelog.compiled.library import Library
 from wakelog.spark.records.column_walk import Scanned
@@ -24,7 +24,7 @@ from wakelog.storage.columns.scan_columns import Columns
 
 FUNCTIONS = {
     name
-    for protocol in (*ScanFunctions.__mro__, *RowFunctions.__mro__)
+    for protocol in (*ScanFunctions.__mro__, *RowFunctions.__mro__, *BatchFunctions.__mro__)
     for name in vars(protocol)
     if not name.startswith("_")
 }

@@ -305,6 +305,19 @@ def test_what_does_not_fit_a_pull_is_refused(functions: Library) -> None:
 
 
 @needs_library
+def test_a_room_has_the_size_that_was_asked_for(functions: Library) -> None:
+    for size_bytes in (0, 1, 1_000_000):
+        room = functions.make_room(size_bytes)
+        assert type(room) is bytearray and len(room) == size_bytes
+        room[:] = bytes(size_bytes)
+        assert room == bytes(size_bytes)
+    with pytest.raises(ValueError, match="fewer than 0"):
+        functions.make_room(-1)
+    with pytest.raises(MemoryError):
+        functions.make_room(1 << 62)
+
+
+@needs_library
 def test_calls_keep_nothing(functions: Library) -> None:
     chunks = list(islice(MutatedSends(3), 50))
 
@@ -317,6 +330,7 @@ def test_calls_keep_nothing(functions: Library) -> None:
         functions.encode_responses(b"\0\0\0\0", b",", STORED.pack(1, 2, 3, 4))
         functions.choose_stretch(bytes(20), 1, 100, 0, 200, 1_000, 10)
         functions.join_records(bytes(91), 0, 1, 91, bytes(20))
+        functions.make_room(100)
 
     call()
     references = [sys.getrefcount(chunk) for chunk in chunks]

@@ -25,7 +25,7 @@ from wakelog.client.errors import ClientError
 from wakelog.client.inbox import Inbox, Queue
 from wakelog.client.plain import not_accepted
 from wakelog.client.pulled_rows import PulledRows
-from wakelog.compiled.columns import RowFunctions
+from wakelog.compiled.columns import BatchFunctions
 from wakelog.network.background import awaited
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class ArrowTables:
         self,
         inbox: Inbox,
         settler: Settler,
-        functions: RowFunctions | None,
+        functions: BatchFunctions | None,
         now_ms: Callable[[], int],
         given: Callable[[Sequence[ConsumerMessage]], None],
         settle: Callable[[Iterable[ConsumerMessage]], None],

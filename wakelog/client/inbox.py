@@ -17,7 +17,7 @@ from typing import Final
 from wakelog.client.consumer_message import ConsumerMessage, Settler
 from wakelog.client.process_queue import ProcessQueue
 from wakelog.client.pulled_rows import PulledRows
-from wakelog.compiled.columns import RowFunctions
+from wakelog.compiled.columns import BatchFunctions
 from wakelog.protocol.body_codec import MessageQueue
 
 LOCK_MS: Final = 30_000
@@ -47,7 +47,7 @@ class Inbox:
         self.leaving: set[MessageQueue] = set()
         self.arrived = asyncio.Event()
         self.is_read = asyncio.Event()
-        self.row_functions: RowFunctions | None = None
+        self.row_functions: BatchFunctions | None = None
         self._locked_until_ms: dict[MessageQueue, int] = {}
         self._awake: dict[MessageQueue, None] = {}
         self._direct: list[ConsumerMessage] = []

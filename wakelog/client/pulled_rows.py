@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from wakelog.client.consumer_message import ConsumerMessage, Settler
 from wakelog.compiled import fields, layout
-from wakelog.compiled.columns import RowFunctions
+from wakelog.compiled.columns import BatchFunctions
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.record import RECORD_BYTES_MIN, decode_record
 from wakelog.protocol.sys_flag import MESSAGE_COMPRESSED
@@ -89,7 +89,7 @@ class PulledRows:
 
 
 def scan(
-    functions: RowFunctions,
+    functions: BatchFunctions,
     body: bytes | memoryview,
     queue: MessageQueue,
     tags: frozenset[str],
@@ -120,7 +120,7 @@ def scan(
 
 
 def _with_tags(
-    functions: RowFunctions, body: bytes | memoryview, numbers: Any, tags: frozenset[str]
+    functions: BatchFunctions, body: bytes | memoryview, numbers: Any, tags: frozenset[str]
 ) -> Any:
     """Return the places of the rows that have one of these tags."""
     import numpy as np

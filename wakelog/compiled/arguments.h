@@ -7,7 +7,7 @@
 
 #include "stable_abi.h"
 
-#define ARGUMENTS_MAX 16
+#define ARGUMENTS_MAX 20
 
 struct argument {
     int64_t number;

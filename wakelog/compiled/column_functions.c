@@ -265,6 +265,58 @@ static PyObject *py_format_ids(PyObject *self, PyObject *const *objects, Py_ssiz
     return seen < 0 ? refuse_arguments(&taken, UNFIT) : return_numbers(&taken, 1, &seen);
 }
 
+/* Take the columns of a batch from arguments 2 on. Return 0 if they do not fit together. */
+static int batch_of(const struct argument *at, struct batch *batch) {
+    int64_t *state = at[2].items;
+    if (at[2].count != 2 + TEXTS_COUNT || at[3].count % LONGS_COUNT || at[13].count % 4)
+        return 0;
+    int64_t rows_max = at[3].count / LONGS_COUNT, offsets = rows_max + 1;
+    int64_t properties_max = at[7].count / 2 - 1, places = at[14].count / 2;
+    *batch = (struct batch){.rows_max = rows_max, .count = state[0],
+                            .properties_max = properties_max, .properties_count = state[1],
+                            .longs = at[3].items, .ints = at[4].items, .has = at[6].items,
+                            .pairs = at[13].items, .pairs_max = at[13].count / 4,
+                            .places = at[14].items, .places_count = places};
+    if (!is_range(0, batch->count, rows_max) || rows_max >= INT32_MAX || properties_max < 0 ||
+        !is_range(0, batch->properties_count, properties_max) || properties_max >= INT32_MAX ||
+        at[4].count != INTS_COUNT * rows_max || at[5].count != 6 * offsets ||
+        at[6].count != 2 * rows_max || at[7].count != 2 * (properties_max + 1) || places < 1 ||
+        (places & (places - 1)) != 0 || batch->pairs_max >= INT32_MAX)
+        return 0;
+    int32_t *of_rows = at[5].items, *of_properties = at[7].items;
+    for (int64_t i = 0; i < TEXTS_COUNT; i++) {
+        const struct argument *bytes = &at[i < NAMES ? 8 + i : 15 + i - NAMES];
+        int32_t *begins = i < NAMES ? of_rows + i * offsets
+                                    : of_properties + (i - NAMES) * (properties_max + 1);
+        batch->texts[i] = (struct texts){bytes->items, bytes->count, state[2 + i], begins};
+        if (!is_range(0, state[2 + i], bytes->count) || bytes->count > INT32_MAX)
+            return 0;
+    }
+    batch->row_ends = of_rows + NAMES * offsets;
+    return 1;
+}
+
+static PyObject *py_fill_batch(PyObject *self, PyObject *const *objects, Py_ssize_t count) {
+    struct arguments taken;
+    struct columns columns;
+    struct batch batch;
+    int64_t seen = -1;
+    (void)self;
+    if (!take_arguments(&taken, "blLLIIBIBBBBBLIBB", objects, count))
+        return NULL;
+    const struct argument *at = taken.at;
+    if (columns_of(&at[1], 0, &columns) && batch_of(at, &batch))
+        WITHOUT_LOCK(seen = fill_batch(buffer_of(&at[0]), columns.rows, columns.rows_max, &batch));
+    if (seen < 0)
+        return refuse_arguments(&taken, UNFIT);
+    int64_t *state = at[2].items;
+    state[0] = batch.count;
+    state[1] = batch.properties_count;
+    for (int64_t i = 0; i < TEXTS_COUNT; i++)
+        state[2 + i] = batch.texts[i].end;
+    return return_numbers(&taken, 1, &seen);
+}
+
 #define SEE "See wakelog.compiled.columns."
 
 PyMethodDef COLUMN_FUNCTIONS[] = {
@@ -279,5 +331,6 @@ PyMethodDef COLUMN_FUNCTIONS[] = {
     {"gather", py_gather, METH_FASTCALL, SEE},
     {"find_pairs", py_find_pairs, METH_FASTCALL, SEE},
     {"format_ids", py_format_ids, METH_FASTCALL, SEE},
+    {"fill_batch", py_fill_batch, METH_FASTCALL, SEE},
     {NULL, NULL, 0, NULL},
 };

@@ -103,6 +103,58 @@ class ScanFunctions(BodyFunctions, Protocol):
         ...
 
 
+class BatchFunctions(Protocol):
+    """For batches of a consumer. Without them batches are made of messages."""
+
+    def scan_pulled(
+        self, buffer: Buffer, topic: bytes, queue_id: int, numbers: Array, /
+    ) -> tuple[int, int]:
+        """Scan pulled records; see `RowFunctions`."""
+        ...
+
+    def read_fields(
+        self, buffer: Buffer, numbers: Array, rows: Array, fields: Array, has_bodies: bool, /
+    ) -> int:
+        """Fill `fields`; see `RowFunctions`."""
+        ...
+
+    def fill_batch(
+        self,
+        buffer: Buffer,
+        numbers: Array,
+        state: Array,
+        longs: Array,
+        ints: Array,
+        offsets: Array,
+        has: Array,
+        property_offsets: Array,
+        bodies: Array,
+        ids: Array,
+        offset_ids: Array,
+        tags: Array,
+        keys: Array,
+        pairs: Array,
+        places: Array,
+        names: Array,
+        values: Array,
+        /,
+    ) -> int:
+        """Append pulled records to the columns of a batch; return the or of properties' bytes.
+
+        state: int64[9]: how many rows and properties there are, and where the bytes of bodies, ids,
+            offset_ids, tags, keys, names and values end; before and after.
+        longs: int64[3, rows_max]: queue offset, born and store timestamp.
+        ints: int32[3, rows_max]: queue id, flag, reconsume times.
+        offsets: int32[6, rows_max + 1], with zeros in front: of bodies to keys, and of properties.
+        has: uint8[2, rows_max]: whether there are tags, and keys.
+        property_offsets: int32[2, properties_max + 1], with zeros in front: of names and values.
+        bodies: without those that are compressed alone.
+        ids: of the producer, or of the broker without them, which has offset_ids.
+        pairs, places: for one record, as `find_pairs` has them.
+        """
+        ...
+
+
 class RowFunctions(BodyFunctions, Protocol):
     """For rows of Spark. `spark/records/plain_columns.py` is the twin in plain Python."""
 

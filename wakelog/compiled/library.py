@@ -11,7 +11,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Final, NamedTuple, Protocol, cast
 
-from wakelog.compiled.columns import Buffer, RowFunctions, ScanFunctions
+from wakelog.compiled.columns import BatchFunctions, Buffer, RowFunctions, ScanFunctions
 from wakelog.compiled.source import LIBRARY, is_current
 
 HOW: Final = "python -m wakelog.compiled.build"
@@ -21,7 +21,7 @@ PLAIN: Final = "plain Python"
 OFF: Final = frozenset({"0", "no", "off", "false"})
 
 
-class Library(ScanFunctions, RowFunctions, Protocol):
+class Library(ScanFunctions, RowFunctions, BatchFunctions, Protocol):
     """The functions; each raises ValueError for arguments that do not fit together."""
 
     def read_sends(
@@ -131,6 +131,10 @@ class Library(ScanFunctions, RowFunctions, Protocol):
         view: its first byte lies at `begin` of the log. b"" if one is not of the common kind, or
         not sound.
         """
+        ...
+
+    def make_room(self, size_bytes: int, /) -> bytearray:
+        """Return a bytearray that is filled before anybody reads it: its bytes are any."""
         ...
 
     def crc32(self, data: Buffer, /) -> int:

@@ -250,6 +250,16 @@ static PyObject *py_join_records(PyObject *self, PyObject *const *args, Py_ssize
     return records;
 }
 
+static PyObject *py_make_room(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    struct arguments taken;
+    (void)self;
+    if (!take_arguments(&taken, "n", args, count))
+        return NULL;
+    if (taken.at[0].number < 0)
+        return refuse_arguments(&taken, "a room has fewer than 0 bytes");
+    return PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)taken.at[0].number);
+}
+
 static PyObject *py_crc32(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     struct arguments taken;
     (void)self;
@@ -272,6 +282,7 @@ static PyMethodDef FUNCTIONS[] = {
     {"choose_stretch", py_choose_stretch, METH_FASTCALL, "See wakelog.compiled.library."},
     {"filter_entries", py_filter_entries, METH_FASTCALL, "See wakelog.compiled.library."},
     {"join_records", py_join_records, METH_FASTCALL, "See wakelog.compiled.library."},
+    {"make_room", py_make_room, METH_FASTCALL, "See wakelog.compiled.library."},
     {"crc32", py_crc32, METH_FASTCALL, "See wakelog.compiled.library."},
     {NULL, NULL, 0, NULL},
 };

@@ -36,6 +36,35 @@ int64_t find_pairs(struct buffer buffer, const struct row *rows, int64_t rows_co
                    const int64_t *numbers, int64_t count, int32_t *row_ends, struct pair *pairs,
                    int64_t pairs_max, int32_t *places, int64_t places_count);
 
+/* A column of texts or bytes: where each begins, and the end of what was appended. */
+struct texts {
+    uint8_t *begin;
+    int64_t size, end;
+    int32_t *offsets;
+};
+
+enum { BODIES, IDS, OFFSET_IDS, TAGS, KEYS, NAMES, VALUES, TEXTS_COUNT };
+enum { QUEUE_OFFSETS, BORN, STORED, LONGS_COUNT };
+enum { QUEUE_IDS, FLAGS, RECONSUMED, INTS_COUNT };
+
+/* The columns of a batch of messages. `pairs` and `places` are as in find_pairs, for one record. */
+struct batch {
+    int64_t rows_max, count, properties_max, properties_count;
+    int64_t *longs;    /* LONGS_COUNT columns of rows_max */
+    int32_t *ints;     /* INTS_COUNT columns of rows_max */
+    uint8_t *has;      /* whether a row has tags, and whether keys: two columns of rows_max */
+    int32_t *row_ends; /* where the properties of each row end */
+    struct texts texts[TEXTS_COUNT];
+    struct pair *pairs;
+    int64_t pairs_max;
+    int32_t *places;
+    int64_t places_count;
+};
+
+/* Append pulled records to a batch. A compressed body is left out. Return the or of all bytes of
+   properties. */
+int fill_batch(struct buffer buffer, const struct row *rows, int64_t count, struct batch *batch);
+
 /* Write message ids: the store host and the physical offset in hexadecimal; or UNIQ_KEY, if
    use_uniq is set and a record has it. Return the or of all bytes of these. */
 int format_ids(struct buffer buffer, const struct fields *fields, int64_t count,

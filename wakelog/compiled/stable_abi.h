@@ -76,6 +76,7 @@ PyObject *PyLong_FromLongLong(long long);
 PyObject *PyLong_FromUnsignedLong(unsigned long);
 PyObject *PyBytes_FromStringAndSize(const char *, Py_ssize_t);
 char *PyBytes_AsString(PyObject *);
+PyObject *PyByteArray_FromStringAndSize(const char *, Py_ssize_t);
 PyObject *PyUnicode_FromStringAndSize(const char *, Py_ssize_t);
 PyObject *PyTuple_New(Py_ssize_t);
 int PyTuple_SetItem(PyObject *, Py_ssize_t, PyObject *);

@@ -79,6 +79,10 @@ _SEND_CODES: Final = frozenset(
 
 read_run: ReadRun = compiled_run.read_run if CHOICE.is_compiled else plain_run.read_run
 """Of the twin that runs in this process."""
+make_room: Callable[[int], bytearray] = (
+    bytearray if CHOICE.library is None else CHOICE.library.make_room
+)
+"""Makes what a frame fills; the library leaves out to write zeros first."""
 
 
 class FrameDecoder:
@@ -181,7 +185,7 @@ class FrameDecoder:
             self._buffer += begin
             self._needed_bytes = self._next_needed(frame_bytes)
             return
-        self._frame = memoryview(bytearray(frame_bytes))
+        self._frame = memoryview(make_room(frame_bytes))
         self._frame[: len(begin)] = begin
         self.room = self._frame[len(begin) :]
 
