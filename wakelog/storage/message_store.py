@@ -323,7 +323,6 @@ class MessageStore:
             them may be after the last one that is sent. Only with `blocking`.
         recent: entries that go on where the queue's files end; from `self.recent`.
         is_large: with `by_bytes`, have several times the configured bytes where that is cheap.
-
         Raises: IllegalName, StoreFailed.
         """
         request = GetRequest(

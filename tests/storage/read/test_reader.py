@@ -32,8 +32,6 @@ from wakelog.storage.queue.entries import ENTRY
 from wakelog.storage.read import reader
 from wakelog.storage.read.readable import ReadableQueue, ReadableQueues
 from wakelog.storage.read.reader import (
-    LARGE_READS_MAX,
-    BatchLimits,
     GetRequest,
     GetResult,
     GetStatus,
@@ -533,48 +531,6 @@ def test_a_batch_may_be_ended_by_its_bytes_alone(
     assert bodies(result) == list(range(count))
     assert result.next_begin_offset == count
     assert get(store, 0, count_max, by_bytes=True, match_unit=lambda *_: True) == result
-
-
-@pytest.mark.parametrize(
-    ("count_max", "body_bytes", "counts"),
-    [(200, 10, [200, 200]), (1_100, 10, [1_000, 1_100]), (200, 20_000, [13, 20])],
-)
-def test_a_large_batch_has_more_bytes_in_the_compiled_twin(
-    fs: MemoryFileSystem, count_max: int, body_bytes: int, counts: list[int]
-) -> None:
-    messages_count = 1_200 if body_bytes < 100 else 20
-    store = filled(fs, messages_count, body_bytes, consume_queue_file_bytes=20 * 2_000)
-    result = get(store, 0, count_max, by_bytes=True, is_large=True)
-    assert bodies(result) == list(range(counts[reader._library is not None]))
-    # A record that Python has to look at, and all where it has to: as many as in other batches.
-    alone = get(store, 0, count_max, by_bytes=True, is_large=True, match_unit=lambda *_: True)
-    assert bodies(alone) == list(range(counts[0]))
-
-
-def test_records_far_from_each_other_are_read_apart(fs: MemoryFileSystem) -> None:
-    store = open_store(fs, config())
-    for number in range(40):
-        put(store, number.to_bytes(4, "big"))
-        put(store, bytes(9_000), topic="elsewhere")
-    dispatch(store, fs)
-    result = get(store, 0, 40, by_bytes=True)
-    assert bodies(result) == list(range(40))
-    assert len(result.frames) == 40
-    large = get(store, 0, 40, by_bytes=True, is_large=True)
-    if reader._library is not None:
-        assert len(large.frames) == large.count == large.next_begin_offset == LARGE_READS_MAX
-        large = get(store, 0, 40, codes=frozenset({0}), by_bytes=True, is_large=True)
-    assert bodies(large) == list(range(40))
-
-
-def test_limits_count_what_is_sent() -> None:
-    limits = BatchLimits(config(), memory_bytes=400)
-    assert not limits.is_full(0, 0, 1 << 30, 0)
-    assert not limits.is_full(31, 0, 256 * 1024, 400)
-    assert limits.is_full(31, 1, 256 * 1024, 400)
-    assert limits.is_full(32, 0, 1, 400)
-    assert limits.is_full(8, 0, 1, 401)
-    assert limits.count_max() == 32
 
 
 def trim(store: MessageStore, physical_offset: int) -> None:

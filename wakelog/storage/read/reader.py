@@ -34,6 +34,13 @@ from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.queue.consume_queue import ColdEntry
 from wakelog.storage.queue.consume_queue_ext import is_extension_address
 from wakelog.storage.queue.entries import ENTRY
+from wakelog.storage.read.batch_limits import (
+    LARGE_READS_MAX,
+    LOOP_SCAN_COUNT_MAX,
+    BatchLimits,
+    limits_by_bytes,
+    limits_large,
+)
 from wakelog.storage.read.frames import GAP_BYTES_MAX, Absent, Mismatched, Place, read_frames
 from wakelog.storage.read.readable import ReadableQueue, ReadableQueues
 from wakelog.storage.read.recent import RecentQueue
@@ -43,20 +50,11 @@ MatchRecord = Callable[[bytes], bool]
 MatchRecords = Callable[[Sequence[bytes]], Sequence[bool]]
 """Judges records together: by far the most of the time goes on elsewhere then."""
 
-BY_BYTES_COUNT_MAX: Final = 1_000
-"""Records of a batch that bytes alone should end; 4.9.3's counts are 32 and 8."""
-LARGE_FACTOR: Final = 2
-"""A large batch has so many times the configured bytes: a client makes columns of it. Blocks of a
-MiB would go back to the system each time (`LAST_FREE_BYTES_MAX`)."""
-LARGE_READS_MAX: Final = 32
-"""Reads for one large batch, which ends where it would need more: 0.1 ms of an event loop."""
 # One get reads at least this many entries, whatever its count is (fact 31).
 SCAN_COUNT_MIN: Final = 16_000 // ENTRY.size
 CODES_COUNT_MAX: Final = 32
 """A pull by more tags chooses one entry after the other."""
-# On an event loop: about 1 ms of checking entries. A client may request any number.
-LOOP_SCAN_COUNT_MAX: Final = 4_000
-# And this many records: reading one and matching its properties takes about 10 us. One of more than
+# On an event loop: reading one and matching its properties takes about 10 us. One of more than
 # a KiB counts as one for each.
 LOOP_MATCHED_COUNT_MAX: Final = 100
 _COUNTED_BYTES: Final = 1_024
@@ -143,42 +141,6 @@ class _Selection(NamedTuple):
     last_seen: int
 
 
-class BatchLimits:
-    """When a batch is full: 4.9.3's limits for records in memory and on disk (fact 32)."""
-
-    def __init__(
-        self,
-        config: StoreConfig,
-        memory_bytes: int,
-        *,
-        count_max: int | None = None,
-        factor: int = 1,
-    ) -> None:
-        """A record further below the log's end than `memory_bytes` is on disk.
-
-        count_max: in the place of the configured counts. factor: by which bytes are multiplied.
-        """
-        self.memory_bytes = memory_bytes
-        memory_count, disk_count = (
-            (config.transfer_count_in_memory_max, config.transfer_count_in_disk_max)
-            if count_max is None
-            else (count_max, count_max)
-        )
-        self.memory = factor * config.transfer_bytes_in_memory_max, memory_count
-        self._disk = factor * config.transfer_bytes_in_disk_max, disk_count
-
-    def is_full(self, count: int, size_bytes: int, next_bytes: int, behind_bytes: int) -> bool:
-        """Tell whether a record of `next_bytes` has to wait; the first one never does."""
-        if count == 0:
-            return False
-        limits = self._disk if behind_bytes > self.memory_bytes else self.memory
-        return size_bytes + next_bytes > limits[0] or count > limits[1] - 1
-
-    def count_max(self) -> int:
-        """Return how many records a batch has at most, wherever they are."""
-        return max(self.memory[1], self._disk[1], 1)
-
-
 class Reader:
     """Gets from one store. One thread at a time: each thread of a pool has a reader of its own."""
 
@@ -201,10 +163,8 @@ class Reader:
         self._damaged = damaged
         self._file_entries = config.consume_queue_bytes // ENTRY.size
         self._limits = BatchLimits(config, memory_bytes)
-        self._limits_by_bytes = BatchLimits(config, memory_bytes, count_max=BY_BYTES_COUNT_MAX)
-        self._limits_large = BatchLimits(
-            config, memory_bytes, count_max=LOOP_SCAN_COUNT_MAX, factor=LARGE_FACTOR
-        )
+        self._limits_by_bytes = limits_by_bytes(config, memory_bytes)
+        self._limits_large = limits_large(config, memory_bytes)
         self._corrects = config.broker_role is not BrokerRole.SLAVE or config.offset_check_in_slave
 
     def get(self, request: GetRequest, view: LogView) -> GetResult | None:
