@@ -116,7 +116,7 @@ def test_what_is_no_event_is_an_error_with_its_place(
     with pytest.raises(NotAnEvent) as caught:
         from_message(received(properties, body))
     assert reason in caught.value.cause
-    assert "queue 0, offset 0, is no CloudEvent" in caught.value.cause
+    assert "offset 0 of queue 0 of topic" in caught.value.cause
 
 
 @pytest.mark.parametrize(

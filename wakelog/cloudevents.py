@@ -90,9 +90,8 @@ def from_message(message: ReceivedMessage) -> CloudEvent:
     except ClientError:
         raise
     except Exception as error:
-        where = f"queue {message.queue_id}, offset {message.queue_offset}"
         said = " ".join(str(error).split()).rstrip(".")
-        cause = f"{message!r}, {where}, is no CloudEvent: {said}"
+        cause = f"{message!r} at {message.place} is no CloudEvent: {said}"
         raise NotAnEvent(cause, "Look at how it was sent") from error
 
 

@@ -23,6 +23,7 @@ def test_a_message_has_what_its_producer_gave_and_its_place() -> None:
         "%RETRY%T", "t", ["a", "b"], "K",
     )  # fmt: skip
     assert (found.broker, found.queue_id, found.queue_offset) == ("b", 3, 7)
+    assert found.place == "offset 7 of queue 3 of topic %RETRY%ns%T at b"
     assert found.offset_message_id.endswith(f"{99:016X}")
     assert found.stored_at.timestamp() * 1000 == STORE_MS
     assert found.body == found.record.body

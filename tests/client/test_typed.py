@@ -66,7 +66,7 @@ def test_a_bad_body_is_an_error_that_names_its_place() -> None:
                     consumer.untake([each.message])
         error = caught.value
         assert error.cause == (
-            "the body of a message of T at a, queue 0, offset 1 cannot be read: "
+            "the body of the message at offset 1 of queue 0 of topic T at a cannot be read: "
             f"DecodeError: {error.reason}"
         )
         assert pickle.loads(pickle.dumps(error)).cause == error.cause
@@ -90,7 +90,7 @@ def test_a_bad_body_goes_where_the_user_said(bad: Any, caplog: pytest.LogCapture
     with caplog.at_level(logging.WARNING, "wakelog.client"):
         consume(cluster, work)
     [line] = [x.getMessage() for x in caplog.records if "cannot be read" in x.getMessage()]
-    assert "T at a, queue 0, offset 1" in line
+    assert "offset 1 of queue 0 of topic T at a" in line
     assert cluster.committed["g", "a", "T", 0] == 3
     delays = [command.ext_fields["delayLevel"] for command in cluster.sent_back]
     assert delays == ([] if bad == "skip" else ["-1"])

@@ -64,8 +64,8 @@ def test_unreadable_bodies_go_where_the_user_said(
     assert found == [{"a": 1}]
     word = "skipped" if goes == "skip" else "a dead letter"
     first, second = sorted(logger.having("unreadable body"))
-    assert f"of {topic} at broker-a:0@0, {word}: JSONDecodeError" in first
-    assert f"of {topic} at broker-a:0@2, {word}: ClientError" in second
+    assert f"at offset 0 of queue 0 of topic {topic} at broker-a, {word}: JSONDecodeError" in first
+    assert f"at offset 2 of queue 0 of topic {topic} at broker-a, {word}: ClientError" in second
     assert len(dead_letters(cluster, group)) == (0 if goes == "skip" else 2)
     assert goes == "skip" or b"{" in dead_letters(cluster, group)
 

@@ -97,6 +97,12 @@ class ReceivedMessage:
         return self.record.queue_offset
 
     @property
+    def place(self) -> str:
+        """Where it is stored, for a log or an error; that may be a retry topic."""
+        queue = f"queue {self.queue_id} of topic {self.record.topic}"
+        return f"offset {self.queue_offset} of {queue} at {self.broker or 'a broker'}"
+
+    @property
     def reconsume_times(self) -> int:
         """How often a consumer has sent it back."""
         return self.record.reconsume_times

@@ -47,7 +47,7 @@ class BadBody(ClientError):
         """Name the place."""
         self.message, self.reason = message, reason
         remedy = "Settle `error.message`, or give the consumer bad='skip' or bad='dead_letters'"
-        super().__init__(_place(message, reason), remedy)
+        super().__init__(_unreadable(message, reason), remedy)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Be made again from the same parts, in another process."""
@@ -181,7 +181,7 @@ class TypedConsumer(Generic[Value]):
             if self._bad == "raise":
                 raise BadBody(message, error) from error
             word = "skipped" if self._bad == "skip" else "a dead letter"
-            logger.warning("%s; it is %s", _place(message, error), word)
+            logger.warning("%s; it is %s", _unreadable(message, error), word)
         await (message.ack() if self._bad == "skip" else message.reject())
         return None
 
@@ -192,8 +192,6 @@ def _checked(codec: Codec[Value]) -> Codec[Value]:
     return codec
 
 
-def _place(message: ConsumerMessage, reason: Exception) -> str:
-    queue = f"{message.broker or 'a broker'}, queue {message.queue_id}"
-    where = f"{message.topic} at {queue}, offset {message.queue_offset}"
+def _unreadable(message: ConsumerMessage, reason: Exception) -> str:
     said = " ".join(f"{type(reason).__name__}: {reason}".split()).rstrip(".")
-    return f"the body of a message of {where} cannot be read: {said}"
+    return f"the body of the message at {message.place} cannot be read: {said}"

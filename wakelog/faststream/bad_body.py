@@ -18,7 +18,7 @@ from faststream.message import StreamMessage
 
 from wakelog.client import ConsumerMessage
 from wakelog.client.typed import Bad
-from wakelog.faststream.message import RocketMQMessage, place_of
+from wakelog.faststream.message import RocketMQMessage
 
 
 class Unreadable(HandlerException):
@@ -39,10 +39,10 @@ class BadBodies:
 
     async def settle(self, raw: ConsumerMessage, error: Exception) -> None:
         """Put a message where it goes, and say so. Raises: ClientError."""
-        topic, reason = raw.topic, f"{type(error).__name__}: {error}"
+        reason = f"{type(error).__name__}: {error}"
         word = "skipped" if self.goes == "skip" else "a dead letter"
-        line = f"unreadable body of {topic} at {place_of(raw)}, {word}: {reason}"
-        self.logger.log(line, logging.ERROR, extra={"topic": topic, "place": place_of(raw)})
+        line = f"unreadable body at {raw.place}, {word}: {reason}"
+        self.logger.log(line, logging.ERROR, extra={"topic": raw.topic, "place": raw.place})
         await (raw.ack() if self.goes == "skip" else raw.reject())
 
 

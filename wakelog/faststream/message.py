@@ -93,11 +93,6 @@ def headers_of(raw: ReceivedMessage) -> dict[str, str]:
     return {name: text for name, text in raw.properties.items() if name not in OF_ROCKETMQ}
 
 
-def place_of(raw: ReceivedMessage) -> str:
-    """Return where a message is stored, for logs: `broker:queue@offset`."""
-    return f"{raw.broker}:{raw.queue_id}@{raw.queue_offset}"
-
-
 class MessageParser:
     """From what the client gives to what FastStream works with, one message each."""
 

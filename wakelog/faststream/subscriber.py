@@ -35,7 +35,7 @@ from wakelog.faststream.fields import (
     plain_bad_body,
     start_of,
 )
-from wakelog.faststream.message import BatchParser, MessageParser, RocketMQMessage, place_of
+from wakelog.faststream.message import BatchParser, MessageParser, RocketMQMessage
 from wakelog.faststream.producer import RocketMQProducer
 from wakelog.faststream.response import RocketMQPublishCommand
 from wakelog.network.background import awaited, run_once
@@ -312,8 +312,8 @@ class RocketMQSubscriber(SubscriberUsecase[Any]):
         raw = message.raw_message if message is not None else ()
         first = raw[0] if isinstance(raw, tuple) and raw else raw
         if isinstance(first, ConsumerMessage):
-            more = f"+{len(raw) - 1}" if isinstance(raw, tuple) else ""
-            context |= {"topic": first.topic, "place": place_of(first) + more}
+            more = f" and {len(raw) - 1} more" if isinstance(raw, tuple) and len(raw) > 1 else ""
+            context |= {"topic": first.topic, "place": first.place + more}
         return {**context, "message_id": getattr(message, "message_id", "")}
 
 

@@ -51,14 +51,6 @@ class NoTask(Exception):
     """A message is no task of this framework; the text says why."""
 
 
-def place_of(message: ConsumerMessage) -> str:
-    """Return where a message is, for the log."""
-    return (
-        f"message {message.message_id} at offset {message.queue_offset} of queue "
-        f"{message.queue_id} of topic {message.full_topic} at broker {message.broker}"
-    )
-
-
 class TaskReader(Opened):
     """See the module. One loop, one thread.
 
@@ -190,7 +182,7 @@ class TaskReader(Opened):
         """Make a message a dead letter of the group; what is broadcast has none and is dropped."""
         self.in_hand.pop(message, None)
         became = "a dead letter" if self._is_shared else "dropped"
-        logger.error("%s: %s: %s", became, reason, place_of(message))
+        logger.error("%s: %s: %s", became, reason, _name(message))
         if self._consumer.is_open:
             await self._consumer.reject(message)
             await self._leave_when_done()
@@ -237,7 +229,7 @@ class TaskReader(Opened):
         try:
             await self._put_again(message, message.body, due_ms)
         except ClientError as error:
-            logger.warning("not delayed further yet: %s: %s", error, place_of(message))
+            logger.warning("not delayed further yet: %s: %s", error, _name(message))
             self._wait_for(message, round(AGAIN_SECONDS * 1000))
         else:
             await self._consumer.ack(message)
@@ -271,7 +263,7 @@ class TaskReader(Opened):
         while True:
             await asyncio.sleep(pause)
             for message in self._overdue():
-                logger.warning("not settled in time, and given again: %s", place_of(message))
+                logger.warning("not settled in time, and given again: %s", _name(message))
                 try:
                     await self.requeue(message, message.body)
                 except ClientError as error:
@@ -280,3 +272,7 @@ class TaskReader(Opened):
     def _overdue(self) -> list[ConsumerMessage]:
         before_ms = steady_ms() - self._visibility_ms
         return [message for message, taken_ms in self.in_hand.items() if taken_ms < before_ms]
+
+
+def _name(message: ConsumerMessage) -> str:
+    return f"message {message.message_id} at {message.place}"
