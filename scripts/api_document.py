@@ -14,6 +14,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 INTRODUCTION: Final = """\
 Every public class, with the docstrings of its methods. Begin with [client.md](client.md) for the
 producer, [consumer.md](consumer.md) for the consumer, and [cookbook.md](cookbook.md) for recipes.
+[codecs.md](codecs.md) tells of values, [data_frames.md](data_frames.md) of Arrow.
 
 `wakelog.client.sync` has `Producer`, `Consumer` and `ConsumerMessage` with the same names. There
 `with`, `for` and plain calls stand in the place of `async with`, `async for` and `await`.
@@ -43,6 +44,16 @@ SECTIONS: Final = {
         Documented("MessageQueue", "protocol/body_codec.py"),
         Documented("Sql", "client/consumer_arguments.py"),
     ),
+    "Values": (
+        Documented("Codec", "client/codecs.py"),
+        Documented("JsonCodec", "client/codecs.py"),
+        Documented("MsgpackCodec", "client/codecs.py"),
+        Documented("TypedProducer", "client/typed.py"),
+        Documented("TypedConsumer", "client/typed.py"),
+        Documented("TypedMessage", "client/typed.py"),
+        Documented("RetryPolicy", "client/retry_policy.py"),
+        Documented("BadBody", "client/typed.py"),
+    ),
     "Connect": (
         Documented("Settings", "client/options.py", "wakelog.client.options"),
         Documented("Tls", "network/tls.py"),
@@ -59,6 +70,7 @@ SECTIONS: Final = {
         Documented("open_admin", "client/admin.py", "wakelog.client.admin"),
         Documented("Admin", "client/admin.py", "wakelog.client.admin"),
         Documented("QueueAt", "client/route.py", "wakelog.client.route"),
+        Documented("TopicConfig", "protocol/bodies.py"),
     ),
     "Test": (
         Documented("EmbeddedBroker", "testing/embedded_broker.py", "wakelog.testing"),
@@ -107,7 +119,8 @@ def _class_paragraphs(documented: Documented) -> Iterator[str]:
         yield "\n".join(["```", *(ast.unparse(node) for node in fields), "```"])
     for node in found.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _is_shown(node):
-            node.args.args = node.args.args[1:]  # without self
+            among = node.args.posonlyargs or node.args.args
+            del among[0]  # self
             yield from _method_paragraphs(documented.name, node)
 
 

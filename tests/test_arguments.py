@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from scripts.api_document import SECTIONS
+from wakelog import client
 
 ROOT = Path(__file__).resolve().parents[1]
 PUBLIC = sorted(
@@ -23,7 +24,7 @@ def unused(tree: ast.Module) -> Iterator[str]:
     """Yield the arguments of a module's functions and methods that their body does not read."""
     for node in tree.body:
         if isinstance(node, ast.ClassDef):
-            if any(ast.unparse(base) == "Protocol" for base in node.bases):
+            if any(ast.unparse(base).startswith("Protocol") for base in node.bases):
                 continue
             for method in node.body:
                 yield from unused_of(method, skipped=1)
@@ -59,3 +60,8 @@ def test_an_argument_that_is_not_read_is_found() -> None:
         "class A:\n    def f(self, a, *, b, **c):\n        return a, c\ndef g(d): return 1"
     )
     assert list(unused(tree)) == ["2: f(b)", "4: g(d)"]
+
+
+def test_every_public_name_of_the_client_is_in_the_reference() -> None:
+    listed = {each.name for classes in SECTIONS.values() for each in classes}
+    assert set(client.__all__) <= listed
