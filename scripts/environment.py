@@ -65,6 +65,13 @@ UP = Lock("requirements-up.lock", 400)
 ALL = Lock("requirements.lock", 1_400)
 """Holds every package of `UP`, in the same version."""
 
+LEFT_OUT = (
+    "ray/dashboard/client",  # the pages of a dashboard that is not started
+    "ray/jars",  # to run actors in Java
+    "ray/rllib",  # reinforcement learning, which no other part of Ray imports
+)
+"""What `./dev up` takes out of Ray after the installation, 50 MB: nothing of it can be used here."""
+
 # What an installer prints when it fails, and what to do about it; the first match is told.
 REMEDIES = (
     (("No space left on device",), f"the disk is full: all packages take about {ALL.size_mb} MB"),
@@ -217,7 +224,11 @@ def _bring_up_to_date(root: Path, environment: Path, lock: Lock) -> None:
             _say(
                 f"installing what {lock.name} names with {installer.name} (about {lock.size_mb} MB)"
             )
+            if lock is not UP:
+                installer.make_whole()
             installer.install("--require-hashes", "-r", str(_needed(root, lock)))
+            if lock is UP:
+                installer.leave_out()
         installer.install("--no-deps", "--no-build-isolation", "-e", str(root))
         installer.keep_compiled()
     text = json.dumps(wanted_stamp(root, environment, lock), indent=1)
@@ -295,6 +306,24 @@ class Installer:
         if not self._compiles:
             plain.append("--no-compile")
         self._must((str(self._python), "-m", "pip", "install", *plain, *options))
+
+    def leave_out(self) -> None:
+        """Remove the parts of packages that a broker cannot use."""
+        for packages in self._packages():
+            for name in LEFT_OUT:
+                shutil.rmtree(packages / name, ignore_errors=True)
+
+    def make_whole(self) -> None:
+        """Have a package that lacks a part installed again: an installer sees its version only."""
+        for packages in self._packages():
+            lacking = {name.partition("/")[0] for name in LEFT_OUT if not (packages / name).exists()}
+            for name in sorted(name for name in lacking if (packages / name).exists()):
+                own = (str(self._python), "-m", "pip", "uninstall", "--yes", name)
+                by_uv = (self._uv or "", "pip", "uninstall", "--python", str(self._python), name)
+                self._must(by_uv if self._uv else own)
+
+    def _packages(self) -> list[Path]:
+        return list(self._environment.glob("lib/python3*/site-packages"))
 
     def keep_compiled(self) -> None:
         """Import what a start imports, so that Python keeps it compiled; the log has what fails."""

@@ -1,5 +1,6 @@
 """What `scripts/environment.py` decides; every fresh clone shows that it installs."""
 
+import importlib.metadata
 import json
 import re
 import shutil
@@ -42,8 +43,13 @@ def installer_calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
         environment.Installer, "install", lambda _, *options: calls.append(options[:1])
     )
     monkeypatch.setattr(environment.Installer, "keep_compiled", lambda _: calls.append(COMPILED))
+    monkeypatch.setattr(environment.Installer, "_must", lambda _, line: calls.append(line[-1:]))
     return calls
 
+
+BLOCK_BYTES = 4_096
+COMPILED_AND_PIP_BYTES = 45_000_000
+"""Of pip, what it is made with, and of what the first start has compiled."""
 
 LOCKED = ("--require-hashes",)
 EDITABLE = ("--no-deps",)
@@ -154,6 +160,40 @@ def test_the_environment_of_a_broker_has_what_the_tutorial_runs() -> None:
     tutorial = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
     programs = set(re.findall(r"\.venv/bin/python -m (\w+)", tutorial)) - {"wakelog"}
     assert programs == {"pytest"} and "\npytest==" in lock
+
+
+def test_a_broker_has_no_parts_of_ray_that_it_cannot_use(
+    root: Path, installer_calls: list[tuple[str, ...]]
+) -> None:
+    (root / ".venv" / environment.STAMP_NAME).unlink()
+    ray = root / ".venv" / "lib" / "python3.11" / "site-packages" / "ray"
+    parts = [ray.parent / name for name in environment.LEFT_OUT]
+    for part in (*parts, ray / "core"):
+        part.mkdir(parents=True)
+        (part / "file").write_text("")
+    prepare_environment(root, environment.UP)
+    assert installer_calls == [LOCKED, EDITABLE, COMPILED]
+    assert not any(part.exists() for part in parts) and (ray / "core" / "file").exists()
+    # Whoever wants everything gets these parts again.
+    prepare_environment(root)
+    assert installer_calls[3:] == [("ray",), LOCKED, EDITABLE, COMPILED]
+
+
+@pytest.mark.long
+def test_the_environment_of_a_broker_takes_what_is_said() -> None:
+    lock = (ROOT / environment.UP.name).read_text(encoding="utf-8")
+    size_bytes = COMPILED_AND_PIP_BYTES
+    for name in set(re.findall(r"^([\w.-]+)==", lock, re.MULTILINE)):
+        try:
+            files = importlib.metadata.files(name) or []
+        except importlib.metadata.PackageNotFoundError:
+            continue  # for another Python, or another system
+        for file in files:
+            path = Path(str(file.locate()))
+            is_left_out = str(file).startswith(environment.LEFT_OUT)
+            if file.suffix != ".pyc" and not is_left_out and path.exists():
+                size_bytes += -(-path.stat().st_size // BLOCK_BYTES) * BLOCK_BYTES
+    assert 0.9 * environment.UP.size_mb < size_bytes / 1e6 < environment.UP.size_mb
 
 
 def test_an_environment_that_was_moved_is_made_again(
