@@ -5,7 +5,7 @@ not reach Ray before the actors have stopped in order. And every process of this
 session, so that the head can end all of them and no other Ray's. (`ray stop` ends every Ray of the
 machine.)
 
-    read the configuration    from the command line
+    read the configuration    from the command line, unless this is a fork of `up`
     start the daemons         the fast way, or by `ray.init` (`plain_start`)
     print one line of JSON    the address, once they can be joined
     wait                      until standard input ends, SIGTERM comes, or a daemon dies

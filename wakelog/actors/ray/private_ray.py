@@ -2,7 +2,8 @@
 
 Several run side by side on one machine. Each is reachable on the loopback interface only, with a
 token of its own, and keeps its files in a private directory. Its daemons run under `head`, which
-starts them the fast way (`fast_start`) or by `ray.init` (`plain_start`).
+starts them the fast way (`fast_start`) or by `ray.init` (`plain_start`). The head of `wakelog up`
+is a fork of it (`fast_start/forked_head`), any other a program.
 
 Another process that joins this Ray, such as a second job, needs the variables in `environment`.
 """
