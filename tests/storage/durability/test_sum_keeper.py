@@ -148,6 +148,10 @@ def test_it_goes_on_where_it_was_and_as_the_log_grows() -> None:
     assert cover_up_to(fs, 2 * SEGMENT_BYTES) == 2 * SEGMENT_BYTES - 6 * BLOCK_BYTES
 
 
+def test_a_log_without_segments_has_nothing_to_sum() -> None:
+    assert SumWriter(segments(0), CONFIG).step(SEGMENT_BYTES, SEGMENT_BYTES) == 0
+
+
 def test_a_torn_sector_is_summed_again() -> None:
     fs = segments(2)
     cover_up_to(fs, 2 * SEGMENT_BYTES)

@@ -55,6 +55,18 @@ def test_a_file_that_ends_within_its_slots_is_opened() -> None:
     assert IndexHeader(*HEADER.unpack_from(read_file(fs, PATH))).entry_next == 3
 
 
+def test_a_slot_that_a_crash_kept_without_its_entry_leads_nowhere() -> None:
+    """Its number is that of the first entry to come, which would follow itself."""
+    fs = MemoryFileSystem()
+    slots = SLOT.pack(0) + SLOT.pack(1)
+    write_file(fs, PATH, (HEADER.pack(0, 0, 0, 0, 0, 0) + slots).ljust(SHAPE.file_bytes, b"\0"))
+    writer = IndexFileWriter(fs, PATH, SHAPE)
+    writer.put(8, 100, 10_000)
+    writer.write_back()
+    header, found, entries = parts(fs)
+    assert (header.slot_used_count, found[1], entries) == (1, 1, [(8, 100, 0, 0)])
+
+
 def test_the_bytes() -> None:
     fs, writer = open_new()
     writer.put(8, 100, 10_000)

@@ -19,6 +19,7 @@ def wanted(windows: ReadAheadWindows, *entered: int) -> list[int | None]:
         ((7,), [None]),
         ((7, 7, 7), [None, None, None]),
         ((7, 8, 8, 9, 10), [None, 9, None, 10, 11]),
+        ((7, 8, 10, 11), [None, 9, 11, 12]),  # who steps over what was read ahead
         ((7, 90, 30, 60), [None, None, None, None]),  # who jumps about
         ((8, 7), [None, None]),
         ((7, 8, 7, 8, 9), [None, 9, None, None, 10]),  # queues that lie side by side
