@@ -75,6 +75,12 @@ STORED_TOPICS = 300
 """That have messages: more queues than a scrape measures."""
 
 SECONDS_MAX = 1.0
+BROKER_SECONDS_MAX = 0.1
+"""Of a broker that has been scraped before; it takes some 0.03."""
+
+SCRAPES = 6
+"""Until every queue was read, also beside other tests."""
+
 ALL_NAMES = "wakelog.metricsNames=native,exporter,v5"
 
 
@@ -95,7 +101,7 @@ def fill(state: BrokerState) -> None:
 def test_a_scrape_of_a_large_broker_takes_under_a_second(tmp_path: Path) -> None:
     """In time of this process, which serves and is scraped: other tests may have the cores."""
 
-    async def main() -> list[tuple[float, str]]:
+    async def main() -> tuple[list[tuple[float, str]], float]:
         plan = msgspec.structs.replace(
             small_plan(tmp_path, "mappedFileSizeConsumeQueue=2000", ALL_NAMES),
             metrics_port=free_port(),
@@ -111,9 +117,15 @@ def test_a_scrape_of_a_large_broker_takes_under_a_second(tmp_path: Path) -> None
                 began = time.process_time()
                 answer = await exchange(plan.metrics_port, get_request())
                 found.append((time.process_time() - began, answer.decode()))
-            return found
+            shares = []
+            for _ in range(SCRAPES):
+                began = time.process_time()
+                await deployment.brokers[0].service.measure_by_name(has_other_names=True)
+                shares.append(time.process_time() - began)
+            return found, min(shares)
 
-    scrapes = asyncio.run(main())
+    scrapes, of_broker_seconds = asyncio.run(main())
+    assert of_broker_seconds < BROKER_SECONDS_MAX
     assert min(seconds for seconds, _ in scrapes) < SECONDS_MAX
     text = scrapes[-1][1]
     assert text.startswith("HTTP/1.1 200 OK")
