@@ -7,6 +7,7 @@ what it has, and the process that is scraped makes the values by name:
     {"columns": {"puts": {"slots": bytes, "amounts": [bytes], "minute": {...}}}}
     {"columns": {"puts": {"keys": {0: ["a", "b"]}}}}        keys by the place of the first of them
     {"columns": {"puts": {"keys": {2000: ["c"]}}}}
+    {"columns": {"gets": {"keys": {0: ["a", "g", "a", "h"]}}}}      pairs one after the other
 
     slots      by place of a key: its place in the other columns
     amounts    by slot, a column each: messages, and bytes
@@ -20,6 +21,7 @@ Source: none upstream.
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any, Final
 
 from wakelog.broker.broker_stats import MINUTE, Amounts, Recent, RecentTraffic, Sample, Traffic
@@ -27,6 +29,8 @@ from wakelog.protocol.steps import batched
 from wakelog.telemetry.pieces import PIECE_NAMES_MAX, add_piece, add_pieces
 
 COLUMNS: Final = "columns"
+OF_SINGLE_NAMES: Final = {"puts"}
+"""Tables whose keys are topics; those of the others are pairs of a topic and a group."""
 
 
 def column_pieces(traffic: Traffic, minute: RecentTraffic | None) -> Iterator[dict[str, Any]]:
@@ -46,7 +50,8 @@ def column_pieces(traffic: Traffic, minute: RecentTraffic | None) -> Iterator[di
         yield {COLUMNS: {name: table}}
         begin = 0
         for keys in batched(amounts.slots, PIECE_NAMES_MAX):
-            yield {COLUMNS: {name: {"keys": {begin: keys}}}}
+            names = keys if name in OF_SINGLE_NAMES else list(chain.from_iterable(keys))
+            yield {COLUMNS: {name: {"keys": {begin: names}}}}
             begin += len(keys)
 
 
@@ -80,18 +85,18 @@ def read_columns(tables: Mapping[str, Any]) -> tuple[Traffic, RecentTraffic | No
     has_minute = any("minute" in table for table in tables.values())
     for name in Traffic._fields:
         table = tables.get(name, {})
-        slots = dict(zip(_keys_of(table), _column(table.get("slots", b"")), strict=True))
+        keys = _names_of(table)
+        pairs = keys if name in OF_SINGLE_NAMES else zip(keys, keys, strict=True)
+        slots = dict(zip(pairs, _column(table.get("slots", b"")), strict=True))
         amounts.append(Amounts(slots, tuple(map(_column, table.get("amounts", [])))))
         recent.append(_recent_of(slots, table.get("minute", {})))
     return Traffic(*amounts), RecentTraffic(*recent) if has_minute else None
 
 
-def _keys_of(table: Mapping[str, Any]) -> Iterator[Any]:
-    """Yield the keys in their order; pairs have become lists on their way."""
+def _names_of(table: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names of the keys in their order."""
     by_place = table.get("keys", {})
-    for place in sorted(by_place):
-        keys = by_place[place]
-        yield from keys if isinstance(keys[0], str) else map(tuple, keys)
+    return chain.from_iterable(by_place[place] for place in sorted(by_place))
 
 
 def _recent_of(slots: Mapping[Any, int], minute: Mapping[str, Any]) -> Recent[Any]:
