@@ -20,7 +20,7 @@ def test_each_entry_is_a_line_of_json_and_the_newest_come_first() -> None:
     assert len(lines) == ENTRIES_MAX + 5 and len(log.entries) == ENTRIES_MAX
     assert log.entries[0].at_ms == ENTRIES_MAX + 4
     assert json.loads(lines[0]) == {
-        "at_ms": 0,
+        "timestamp": "1970-01-01T00:00:00.000Z",
         "account": "ops",
         "address": "10.0.0.7",
         "command": "wakelog reset g0",

@@ -86,7 +86,7 @@ def read_columns(tables: Mapping[str, Any]) -> tuple[Traffic, RecentTraffic | No
     for name in Traffic._fields:
         table = tables.get(name, {})
         keys = _names_of(table)
-        pairs = keys if name in OF_SINGLE_NAMES else zip(keys, keys, strict=True)
+        pairs: Iterable[Any] = keys if name in OF_SINGLE_NAMES else zip(keys, keys, strict=True)
         slots = dict(zip(pairs, _column(table.get("slots", b"")), strict=True))
         amounts.append(Amounts(slots, tuple(map(_column, table.get("amounts", [])))))
         recent.append(_recent_of(slots, table.get("minute", {})))

@@ -2,11 +2,16 @@
 
 What was refused is written, too, but not more of it than REFUSED_MAX within a minute: else whoever
 is refused could push out what was done.
+
+A line of the file has `timestamp`, `account` and `address` as a broker's `audit.log`, and the command
+that was asked for. The broker has a line about the request of it, in the name of the console's
+account.
 """
 
 import json
 from collections import deque
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 ENTRIES_MAX: Final = 1_000
@@ -45,7 +50,7 @@ class AuditLog:
         texts = (_cut(each) for each in entry[1:])
         entry = Entry(entry.at_ms, *texts)
         self.entries.appendleft(entry)
-        self._write(json.dumps(entry._asdict()))
+        self._write(_line(entry))
 
     def add_refused(self, entry: Entry) -> None:
         """Write an entry about a refusal; of too many within a minute, how many there were."""
@@ -56,6 +61,14 @@ class AuditLog:
         self._refused_count += 1
         if self._refused_count <= REFUSED_MAX:
             self.add(entry)
+
+
+def _line(entry: Entry) -> str:
+    """Return the line of an entry, with the time as the broker's logs have it."""
+    at = datetime.fromtimestamp(entry.at_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    values = {"timestamp": at.replace("+00:00", "Z"), **entry._asdict()}
+    del values["at_ms"]
+    return json.dumps(values)
 
 
 def _cut(text: str) -> str:
