@@ -31,7 +31,7 @@ from wakelog.telemetry.lean_import import uncollected
 TITLE: Final = "wakelog head"
 """What the head and the template are called in a list of processes."""
 
-WAIT_CHECK_SECONDS: Final = 0.01
+END_CHECK_SECONDS: Final = 0.01
 DESCRIPTORS_MAX: Final = 1 << 16
 _STREAMS_COUNT: Final = 3
 
@@ -70,7 +70,7 @@ class ForkedHead:
         while (code := self.poll()) is None:
             if time.monotonic() > end:
                 raise subprocess.TimeoutExpired(TITLE, seconds_max)
-            time.sleep(WAIT_CHECK_SECONDS)
+            time.sleep(END_CHECK_SECONDS)
         return code
 
     def kill(self) -> None:
