@@ -49,6 +49,19 @@ def test_forgetting_ends_every_set_after_its_present_use() -> None:
         assert fs.descriptor_count == 0
 
 
+def test_a_set_that_is_lent_while_all_are_closed_is_closed_when_it_comes_back() -> None:
+    fs = MemoryFileSystem()
+    store = open_store(fs, store_config())
+    put(store, b"one")
+    store.close(dispatch_behind_bytes=0)
+    readers = new_readers(fs)
+    with readers.lend() as lent:
+        assert lent.log.read(0, 10)
+        readers.close()
+        assert fs.descriptor_count > 0
+    assert fs.descriptor_count == 0
+
+
 def test_memory_is_a_part_of_the_machines() -> None:
     assert new_readers(MemoryFileSystem()).memory_bytes == 400
 

@@ -119,8 +119,11 @@ class StoreReaders:
             readers.close()
 
     def give_back(self, readers: ReaderSet) -> None:
-        """Make a set available again."""
-        self._free.append(readers)
+        """Make a set available again, or close it if it was to be forgotten meanwhile."""
+        if readers.generation == self._generation:
+            self._free.append(readers)
+        else:
+            readers.close()
 
     @contextmanager
     def lend(self) -> Iterator[ReaderSet]:
@@ -129,7 +132,7 @@ class StoreReaders:
         try:
             yield readers
         finally:
-            self._free.append(readers)
+            self.give_back(readers)
 
     def read_nowait(self, physical_offset: int, size_bytes: int) -> bytes | None:
         """Return bytes of one segment of the log, None if that needs the disk."""
@@ -142,7 +145,7 @@ class StoreReaders:
         self._generation += 1
 
     def close(self) -> None:
-        """Close every set that is not lent."""
+        """Close every set, one that is lent when it is given back."""
         self.forget()
         while self._free:
             self._free.pop().close()
