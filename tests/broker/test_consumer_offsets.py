@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.calls import count_calls
-from wakelog.broker.consumer_offsets import NO_OFFSET, ConsumerOffsets
+from wakelog.broker.consumer_offsets import NO_OFFSET, PAIR_BYTES, ConsumerOffsets
 from wakelog.broker.copy_on_write_map import BLOCK_ENTRIES
 from wakelog.broker.error_response import LimitReached
 from wakelog.broker.table_limits import TableLimits
@@ -185,9 +185,10 @@ def test_a_queue_above_the_limit_is_refused() -> None:
 @pytest.mark.parametrize("prefix", ["", "%LMQ%"])
 def test_names_above_the_limit_are_refused(prefix: str) -> None:
     """A million pairs of the longest names took a GB, and their file was 400 MB every 5 s."""
-    offsets = ConsumerOffsets(lmq=True, limits=TableLimits(committed_pair_bytes=250))
+    bytes_max = 2 * (PAIR_BYTES + len(f"{prefix}g{prefix}T"))
+    offsets = ConsumerOffsets(lmq=True, limits=TableLimits(committed_pair_bytes=bytes_max))
     offsets.commit(f"{prefix}g", f"{prefix}T", 0, 1)
-    with pytest.raises(LimitReached, match="at most 250 bytes of topics and groups"):
+    with pytest.raises(LimitReached, match=f"at most {bytes_max} bytes of topics and groups"):
         offsets.commit(f"{prefix}g", f"{prefix}T" + "x" * 50, 0, 1)
     offsets.commit(f"{prefix}g", f"{prefix}T", 1, 2)
     offsets.commit(f"{prefix}g", f"{prefix}U", 0, 1)

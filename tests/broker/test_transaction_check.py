@@ -347,6 +347,7 @@ def test_a_batch_passes_so_many_messages_at_most() -> None:
 def test_a_round_ends_after_a_minute() -> None:
     batch = check([half(0)], now_ms=START_MS + ROUND_MS_MAX + 1)
     assert batch == CheckBatch((), 0, 0, False)
+    assert check([half(0)], now_ms=START_MS + ROUND_MS_MAX).half_offset == 1
 
 
 # Copies.

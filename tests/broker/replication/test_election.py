@@ -231,6 +231,14 @@ def test_one_outside_the_set_or_being_seeded_never_proposes_itself() -> None:
         assert node.election.role is Role.FOLLOWER and node.election.leader == 1
 
 
+def test_a_follower_that_moved_says_where_it_is() -> None:
+    moved = ADDRESSES | {2: ReplicaAddress("elsewhere:1", "elsewhere:2")}
+    state = replace(state_of(1, {1, 2}), replicas=moved)
+    (proposal,) = Node(2).read(state, "9")
+    assert isinstance(proposal, ReplaceState)
+    assert (proposal.state, proposal.version) == (state_of(1, {1, 2}), "9")
+
+
 def test_a_lost_answer_is_found_by_a_read() -> None:
     node = Node()
     (proposal,) = node.read(state_of(1, {1, 2}), "9")

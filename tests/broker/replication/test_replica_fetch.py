@@ -183,3 +183,10 @@ def test_a_silent_master_is_given_up() -> None:
     core = attached()
     assert not core.why_over(SILENT_MS_MAX)
     assert "nothing was received" in core.why_over(SILENT_MS_MAX + 1)
+
+
+def test_an_answer_is_a_sign_of_life() -> None:
+    core = make()
+    core.check_answer(answer(), checksum, SILENT_MS_MAX)
+    core.on_cut()
+    assert not core.why_over(2 * SILENT_MS_MAX)
