@@ -252,8 +252,8 @@ ROWS = (
     Row("consumed, TCP", 50_000, receiving("tcp", "messages")),
     Row("consumed, handle", 50_000, receiving("handle", "messages")),
     Row("consumed, handle by calls", 50_000, receiving("calls", "messages")),
-    Row("consumed, Arrow, TCP", 50_000, receiving("tcp", "Arrow")),
-    Row("consumed, Arrow, handle", 50_000, receiving("handle", "Arrow")),
+    Row("consumed, Arrow, TCP", 200_000, receiving("tcp", "Arrow")),
+    Row("consumed, Arrow, handle", 200_000, receiving("handle", "Arrow")),
     *_others("consumed", {"redis": 50_000, "nats": 25_600, "kafka": 200_000}),
 )
 

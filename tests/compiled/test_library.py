@@ -296,12 +296,13 @@ def test_what_does_not_fit_a_pull_is_refused(functions: Library) -> None:
     assert functions.choose_stretch(entry, 1, 100, 0, 200, 0, 10)[0] == 0
     with pytest.raises(ValueError, match="begins below 0"):
         functions.choose_stretch(entry, 1, 100, -1, 200, 1_000, 10)
-    for count, size_bytes in ((-1, 0), (0, -1), (1, 92)):
-        with pytest.raises(ValueError, match="not in the view"):
-            functions.join_records(bytes(91), 5, count, size_bytes, entry)
-    assert functions.join_records(bytes(91), 5, 1, 91, entry) == b""
-    assert functions.join_records(bytes(91), 6, 1, 91, entry) == b""
-    assert functions.join_records(bytes(91), 5, 2, 91, entry) == b""
+    room = bytearray(91)
+    for count, at, size_bytes in ((-1, 0, 0), (0, 0, -1), (1, -1, 91), (1, 0, 92), (1, 1, 91)):
+        with pytest.raises(ValueError, match="no such room"):
+            functions.join_records(bytes(91), 5, count, entry, room, at, size_bytes)
+    assert functions.join_records(bytes(91), 5, 1, entry, room, 0, 91) == 0
+    assert functions.join_records(bytes(91), 6, 1, entry, room, 0, 91) == 0
+    assert functions.join_records(bytes(91), 5, 2, entry, room, 0, 91) == 0
 
 
 @needs_library
@@ -329,7 +330,7 @@ def test_calls_keep_nothing(functions: Library) -> None:
         encode(functions)
         functions.encode_responses(b"\0\0\0\0", b",", STORED.pack(1, 2, 3, 4))
         functions.choose_stretch(bytes(20), 1, 100, 0, 200, 1_000, 10)
-        functions.join_records(bytes(91), 0, 1, 91, bytes(20))
+        functions.join_records(bytes(91), 0, 1, bytes(20), bytearray(91), 0, 91)
         functions.make_room(100)
 
     call()

@@ -124,12 +124,20 @@ class Library(ScanFunctions, RowFunctions, BatchFunctions, Protocol):
         ...
 
     def join_records(
-        self, view: Buffer, begin: int, count: int, size_bytes: int, entries: Buffer, /
-    ) -> bytes:
-        """Return the records of the first entries, which have so many bytes together.
+        self,
+        view: Buffer,
+        begin: int,
+        count: int,
+        entries: Buffer,
+        out: bytearray,
+        at: int,
+        size_bytes: int,
+        /,
+    ) -> int:
+        """Copy the records of the first entries, which have so many bytes together, to out[at:].
 
-        view: its first byte lies at `begin` of the log. b"" if one is not of the common kind, or
-        not sound.
+        view: its first byte lies at `begin` of the log. Returns: 0 if one is not of the common
+            kind, or not sound; else 1.
         """
         ...
 

@@ -233,21 +233,16 @@ static PyObject *py_filter_entries(PyObject *self, PyObject *const *args, Py_ssi
 static PyObject *py_join_records(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     struct arguments taken;
     (void)self;
-    if (!take_arguments(&taken, "bnnnb", args, count))
+    if (!take_arguments(&taken, "bnnbBnn", args, count))
         return NULL;
     const struct argument *at = taken.at;
-    int64_t size = at[3].number;
-    if (at[2].number < 0 || size < 0 || size > at[0].count)
-        return refuse_arguments(&taken, "the records are not in the view");
-    PyObject *records = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size);
-    if (records && !join_records(bytes_of(&at[0]), at[1].number, bytes_of(&at[4]),
-                                 (size_t)at[2].number, (uint8_t *)PyBytes_AsString(records),
-                                 (size_t)size)) {
-        Py_DecRef(records);
-        records = PyBytes_FromStringAndSize("", 0);
-    }
-    release_arguments(&taken);
-    return records;
+    int64_t to = at[5].number, size = at[6].number;
+    if (at[2].number < 0 || to < 0 || size < 0 || to > at[4].count || size > at[4].count - to)
+        return refuse_arguments(&taken, "the records have no such room");
+    int64_t is_sound = join_records(bytes_of(&at[0]), at[1].number, bytes_of(&at[3]),
+                                    (size_t)at[2].number, (uint8_t *)at[4].items + to,
+                                    (size_t)size);
+    return return_numbers(&taken, 1, &is_sound);
 }
 
 static PyObject *py_make_room(PyObject *self, PyObject *const *args, Py_ssize_t count) {

@@ -3,13 +3,12 @@
 import pytest
 
 from tests.fakes.memory_file_system import MemoryFileSystem
-from tests.fakes.stores import dispatch, open_store, put, store_config
-from tests.storage.read.test_reader import bodies, config, filled, get, twin
+from tests.fakes.stores import store_config
+from tests.storage.read.test_reader import bodies, filled, get, twin
 from wakelog.storage.read import reader
 from wakelog.storage.read.batch_limits import (
     BY_BYTES_COUNT_MAX,
     LARGE_FACTOR,
-    LARGE_READS_MAX,
     BatchLimits,
     limits_by_bytes,
     limits_large,
@@ -53,20 +52,3 @@ def test_a_large_batch_has_more_bytes_in_the_compiled_twin(
     # A record that Python has to look at, and all where it has to: as many as in other batches.
     alone = get(store, 0, count_max, by_bytes=True, is_large=True, match_unit=lambda *_: True)
     assert bodies(alone) == list(range(counts[0]))
-
-
-@pytest.mark.usefixtures("twin")
-def test_records_far_from_each_other_are_read_apart(fs: MemoryFileSystem) -> None:
-    store = open_store(fs, config())
-    for number in range(40):
-        put(store, number.to_bytes(4, "big"))
-        put(store, bytes(9_000), topic="elsewhere")
-    dispatch(store, fs)
-    result = get(store, 0, 40, by_bytes=True)
-    assert bodies(result) == list(range(40))
-    assert len(result.frames) == 40
-    large = get(store, 0, 40, by_bytes=True, is_large=True)
-    if reader._library is not None:
-        assert len(large.frames) == large.count == large.next_begin_offset == LARGE_READS_MAX
-        large = get(store, 0, 40, codes=frozenset({0}), by_bytes=True, is_large=True)
-    assert bodies(large) == list(range(40))

@@ -72,6 +72,12 @@ def get(store: MessageStore, offset: int, count_max: int = 32, **options: object
     return result
 
 
+def joined(result: GetResult | None) -> GetResult:
+    """Return a result whose records are one piece."""
+    assert result is not None
+    return msgspec.structs.replace(result, frames=(b"".join(result.frames),))
+
+
 def bodies(result: GetResult) -> list[int]:
     """The numbers of the messages in an answer, read from its joined frames."""
     data = b"".join(result.frames)
@@ -530,7 +536,8 @@ def test_a_batch_may_be_ended_by_its_bytes_alone(
     result = get(store, 0, count_max, by_bytes=True)
     assert bodies(result) == list(range(count))
     assert result.next_begin_offset == count
-    assert get(store, 0, count_max, by_bytes=True, match_unit=lambda *_: True) == result
+    one_by_one = get(store, 0, count_max, by_bytes=True, match_unit=lambda *_: True)
+    assert joined(one_by_one) == joined(result)
 
 
 def trim(store: MessageStore, physical_offset: int) -> None:
@@ -573,7 +580,7 @@ def test_choosing_at_once_is_choosing_one_by_one(
     at_once = GetRequest(TOPIC, 0, offset, count_max, by_bytes=by_bytes)
     one_by_one = at_once._replace(match_unit=lambda *_: True)
     with readers.lend() as some:
-        assert some.reader.get(at_once, view) == some.reader.get(one_by_one, view)
+        assert joined(some.reader.get(at_once, view)) == joined(some.reader.get(one_by_one, view))
 
 
 def test_get_statuses_have_the_names_of_4_9_3_which_clients_see() -> None:

@@ -216,7 +216,7 @@ def _finish(state: BrokerState, pull: _Pull, result: GetResult, now_ms: int) -> 
         return note
     body = b""
     if code is ResponseCode.SUCCESS:
-        body = b"".join(result.frames)
+        body = result.frames[0] if len(result.frames) == 1 else b"".join(result.frames)
         state.traffic.count_get(
             header.topic,
             header.consumer_group,

@@ -41,9 +41,10 @@ from wakelog.storage.read.batch_limits import (
     limits_by_bytes,
     limits_large,
 )
-from wakelog.storage.read.frames import GAP_BYTES_MAX, Absent, Mismatched, Place, read_frames
+from wakelog.storage.read.frames import Absent, Mismatched, Place, read_frames
 from wakelog.storage.read.readable import ReadableQueue, ReadableQueues
 from wakelog.storage.read.recent import RecentQueue
+from wakelog.storage.read.stretches import choose_stretches, join_stretches
 
 MatchUnit = Callable[[int, bytes], bool]
 MatchRecord = Callable[[bytes], bool]
@@ -390,38 +391,23 @@ class Reader:
 
         A large batch ends after `LARGE_READS_MAX` reads.
         """
-        count_max, bytes_max, log_begin, log_end = self._in_memory(request, view)
-        all_entries, frames = memoryview(entries), list[bytes]()
-        count = size_bytes = 0
-        last_sent = -1
-        while count < min(count_max, len(entries) // ENTRY.size):
-            if request.is_large and len(frames) == LARGE_READS_MAX:
-                break
-            left = all_entries[count * ENTRY.size :]
-            _, next_bytes, _ = ENTRY.unpack_from(left)
-            if frames and size_bytes + next_bytes > bytes_max:
-                break
-            found = library.choose_stretch(
-                *(left, count_max - count, bytes_max - size_bytes, log_begin, log_end),
-                *(self._log.file_bytes, GAP_BYTES_MAX),
-            )
-            found_count, begin, end, found_bytes, found_last, _ = found
-            if not found_count:
-                return None
-            stretch = self._log.view(begin, end - begin, blocking=request.blocking)
-            if stretch is None:
-                return None
-            joined = library.join_records(stretch, begin, found_count, found_bytes, left)
-            if not joined:
-                return None
-            frames.append(joined)
-            count, size_bytes, last_sent = count + found_count, size_bytes + found_bytes, found_last
-        if not frames:
+        reads_max = LARGE_READS_MAX if request.is_large else len(entries)
+        limits = self._in_memory(request, view)
+        found = choose_stretches(library, entries, limits, self._log.file_bytes, reads_max)
+        if not found:
             return None
+        joined = join_stretches(library, self._log, found, blocking=request.blocking)
+        if joined is None:
+            return None
+        count, size_bytes = (
+            sum(each.records_count for each in found),
+            sum(each.size_bytes for each in found),
+        )
         last_entry = min(count * ENTRY.size, len(entries) - ENTRY.size)
         last_seen, _, _ = ENTRY.unpack_from(entries, last_entry)
+        last_sent = found[-1].last_sent
         selection = _Selection(GetStatus.FOUND, (), count, size_bytes, count, last_sent, last_seen)
-        return selection, frames
+        return selection, [joined]
 
     def _entries(
         self, queue: ReadableQueue | None, request: GetRequest, end: int, view: LogView
