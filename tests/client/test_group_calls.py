@@ -7,12 +7,13 @@ import pytest
 from tests.client.clusters import NAME_SERVER
 from tests.client.group_cluster import GroupCluster, two_queues
 from wakelog.client.errors import ClientError
-from wakelog.client.group_calls import GroupCalls
+from wakelog.client.group_calls import PULL_MESSAGES_MAX, PULL_ROWS_MAX, GroupCalls
 from wakelog.client.options import ClientOptions
 from wakelog.protocol.bodies import BrokerData, SubscriptionData
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
+from wakelog.protocol.sys_flag import PULL_BY_BYTES, PULL_LARGE
 
 Q0, Q1 = MessageQueue("T", "a", 0), MessageQueue("T", "a", 1)
 ALL = SubscriptionData(topic="T", sub_string="*")
@@ -75,6 +76,30 @@ def test_a_pull_goes_where_the_last_one_said(monkeypatch: pytest.MonkeyPatch) ->
         assert pulls == ["a:10911", "a:20911"]
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+def test_a_pull_for_columns_asks_for_more(is_large: bool) -> None:
+    asked = list[RemotingCommand]()
+
+    def note(address: str, command: RemotingCommand) -> RemotingCommand | None:
+        if command.code == RequestCode.PULL_MESSAGE:
+            asked.append(command)
+        return None
+
+    async def run() -> None:
+        cluster = two_queues(1)
+        calls = await calls_of(cluster)
+        cluster.fail = note
+        await calls.pull(Q0, 0, ALL, is_known=False, is_large=is_large)
+
+    asyncio.run(run())
+    [command] = asked
+    flags = int(command.ext_fields["sysFlag"])
+    assert bool(flags & PULL_LARGE) is is_large and flags & PULL_BY_BYTES
+    wanted = PULL_ROWS_MAX if is_large else PULL_MESSAGES_MAX
+    assert command.ext_fields["maxMsgNums"] == str(wanted)
+    assert command.wants_view
 
 
 def test_a_failure_says_which_broker_and_why() -> None:

@@ -1,14 +1,17 @@
 """What queues give: in turn, and not while they are paused or without their lock."""
 
 import asyncio
+from typing import cast
 
 import pytest
 
 from tests.client.clusters import messages
 from tests.client.group_cluster import SETTLER
 from wakelog.client.consumer_message import ConsumerMessage
-from wakelog.client.inbox import LOCK_MS, Inbox, Queue
+from wakelog.client.inbox import LARGE_QUEUES_MAX, LOCK_MS, Inbox, Queue
 from wakelog.client.process_queue import ProcessQueue
+from wakelog.compiled.columns import BatchFunctions
+from wakelog.network.limits import ServerLimits
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.record import decode_record
 
@@ -35,6 +38,19 @@ def test_queues_take_turns() -> None:
     assert inbox.arrived.is_set()
     assert places(inbox.take(0, 3)) == [(0, 2)]
     assert not inbox.arrived.is_set()
+
+
+def test_pulls_are_large_for_columns_of_few_queues() -> None:
+    inbox = Inbox()
+    for queue_id in range(LARGE_QUEUES_MAX):
+        queue_of(inbox, queue_id, 1)
+    assert not inbox.has_large_pulls
+    inbox.row_functions = cast(BatchFunctions, object())
+    assert inbox.has_large_pulls
+    queue_of(inbox, LARGE_QUEUES_MAX, 1)
+    assert not inbox.has_large_pulls
+    # Responses to all at once, with those of another member, are below what ends a connection.
+    assert ServerLimits().write_buffer_bytes_max > LARGE_QUEUES_MAX * (1 << 20) * 2
 
 
 def test_a_paused_or_leaving_queue_gives_nothing() -> None:

@@ -62,6 +62,27 @@ async def arrived(inbox: Inbox) -> list[int]:
     return [message.queue_offset for message in inbox.take(0, 100)]
 
 
+def test_the_first_pull_waits_for_what_is_made_of_it() -> None:
+    cluster = GroupCluster({PLACE: messages(2)})
+
+    def pulls() -> int:
+        return [code for _, code in cluster.asked].count(RequestCode.PULL_MESSAGE)
+
+    async def body(reader: QueueReader, inbox: Inbox, failures: list[ClientError]) -> None:
+        inbox.is_read.clear()
+        reader.start()
+        while not pulls():
+            await asyncio.sleep(0)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert pulls() == 1
+        assert not inbox.arrived.is_set() and reader.queue.next_offset == 0
+        inbox.take_messages(SETTLER)
+        assert await arrived(inbox) == [0, 1]
+
+    run(cluster, body)
+
+
 def test_a_held_pull_ends_when_a_message_comes() -> None:
     cluster = GroupCluster({PLACE: messages(2)})
 

@@ -208,6 +208,20 @@ def test_the_connections_of_a_client_read_into_one_buffer() -> None:
     run(scenario)
 
 
+def test_a_long_body_is_a_view_for_a_caller_that_wants_one() -> None:
+    async def scenario(client: RemotingClient) -> None:
+        async with Peer(echo) as peer:
+            body = bytes(range(256)) * 4_000
+            for wants_view in (True, False):
+                asked = request(body)
+                asked.wants_view = wants_view
+                found = (await client.invoke(peer.address, asked, timeout_ms=5000)).body
+                assert type(found) is (memoryview if wants_view else bytes)
+                assert found == body
+
+    run(scenario)
+
+
 def test_the_timer_is_set_for_the_first_call_and_for_earlier_ones_only() -> None:
     async def scenario(client: RemotingClient) -> None:
         async with Peer(echo) as peer:

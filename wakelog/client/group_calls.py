@@ -42,7 +42,7 @@ from wakelog.protocol.sys_flag import PULL_BY_BYTES, PULL_LARGE, PULL_SUBSCRIPTI
 PULL_MESSAGES_MAX: Final = 256
 """A broker of 4.9.3 gives 32, whatever it is asked for. wakelog's stops at 256 KiB."""
 PULL_ROWS_MAX: Final = 2_048
-"""The same for columns. wakelog's stops at 512 KiB."""
+"""The same for columns. wakelog's stops at 1 MiB."""
 HOLD_MS: Final = 15_000
 """How long a broker may hold a pull until a message comes (brokerSuspendMaxTimeMillis)."""
 PULL_TIMEOUT_MS: Final = 30_000

@@ -24,6 +24,9 @@ LOCK_MS: Final = 30_000
 """rocketmq.client.rebalance.lockMaxLiveTime: then a lock that was not renewed counts as lost. The
 broker gives it to another client after 60 s."""
 
+LARGE_QUEUES_MAX: Final = 16
+"""A consumer of more queues has smaller pulls: what waits for it at once may have 64 MiB."""
+
 Queue = ProcessQueue[ConsumerMessage]
 
 
@@ -56,6 +59,11 @@ class Inbox:
     def is_full(self) -> bool:
         """Whether a queue is pulled no further before something is acknowledged."""
         return any(queue.full_reason for queue in self.queues.values())
+
+    @property
+    def has_large_pulls(self) -> bool:
+        """Whether a pull may bring as much as columns are made of."""
+        return self.row_functions is not None and len(self.queues) <= LARGE_QUEUES_MAX
 
     def add(self, process_queue: Queue) -> None:
         """Have one more queue."""

@@ -115,7 +115,7 @@ class QueueReader:
             queue.next_offset,
             self._subscription,
             is_known=self._is_known,
-            is_large=self._inbox.row_functions is not None,
+            is_large=self._inbox.has_large_pulls,
         )
         if pulled.code == ResponseCode.TOPIC_NOT_EXIST:
             raise ClientError(f"{queue.queue} is gone: {pulled.remark}", "Create its topic again")

@@ -25,7 +25,7 @@ PULL_SUBSCRIPTION: Final = 0x4
 PULL_BY_BYTES: Final = 0x40000000
 """wakelog's own: the broker's counts do not end the batch. 4.9.3 reads no such bit."""
 PULL_LARGE: Final = 0x20000000
-"""wakelog's own, with PULL_BY_BYTES: the batch may have several times the configured bytes."""
+"""wakelog's own, with PULL_BY_BYTES: the batch may have four times the configured bytes."""
 
 TOPIC_UNIT: Final = 0x1
 TOPIC_UNIT_SUB: Final = 0x2
