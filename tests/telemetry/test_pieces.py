@@ -1,6 +1,12 @@
 """Pieces of statistics, and the rests of the thread that makes them."""
 
-from wakelog.telemetry.pieces import REST_SECONDS, WORK_SECONDS, Pace, encode_pieces
+from wakelog.telemetry.pieces import (
+    REST_SECONDS,
+    RESTS_SECONDS_MAX,
+    WORK_SECONDS,
+    Pace,
+    encode_pieces,
+)
 
 
 class Time:
@@ -27,6 +33,20 @@ def test_a_thread_rests_after_each_share_of_work() -> None:
         for _ in range(2):
             time.now_seconds += 0.6 * WORK_SECONDS
             pace.keep()
+    assert time.rests == [REST_SECONDS] * 3
+
+
+def test_rests_that_last_long_end() -> None:
+    time = Time()
+
+    def rest_long(seconds: float) -> None:
+        time.rest(seconds)
+        time.now_seconds += 0.4 * RESTS_SECONDS_MAX
+
+    pace = Pace(time.clock, rest_long)
+    for _ in range(9):
+        time.now_seconds += WORK_SECONDS
+        pace.keep()
     assert time.rests == [REST_SECONDS] * 3
 
 

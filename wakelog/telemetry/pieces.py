@@ -27,6 +27,11 @@ REST_SECONDS: Final = 0.001
 """Between two of these: a loop that has work has two thirds of the interpreter at least."""
 
 
+RESTS_SECONDS_MAX: Final = 0.2
+"""Of all rests of one `Pace`: on a machine whose cores are taken each one may last for 10 ms, and
+what is measured must come in time."""
+
+
 class Pace:
     """Work and rest of one thread."""
 
@@ -39,12 +44,15 @@ class Pace:
         self._clock = clock
         self._rest = rest
         self._began_seconds = clock()
+        self._left_seconds = RESTS_SECONDS_MAX
 
     def keep(self) -> None:
         """Rest if the work has lasted for long enough; called between two small parts of it."""
-        if self._clock() - self._began_seconds >= WORK_SECONDS:
+        now_seconds = self._clock()
+        if now_seconds - self._began_seconds >= WORK_SECONDS and self._left_seconds > 0:
             self._rest(REST_SECONDS)
             self._began_seconds = self._clock()
+            self._left_seconds -= self._began_seconds - now_seconds
 
 
 def encode_pieces(pieces: Iterable[Any], pace: Pace | None = None) -> list[bytes]:
