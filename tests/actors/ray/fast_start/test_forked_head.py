@@ -21,9 +21,9 @@ forked_head._set_title = lambda: None
 opened = open(sys.argv[1], "w")
 
 def head():
+    print("an error", file=sys.stderr, flush=True)
     print(os.getpid() == os.getsid(0), os.environ["COLOUR"], os.path.exists("/proc/self/fd/3"),
           signal.getsignal(signal.SIGTERM) is signal.SIG_DFL, flush=True)
-    print("an error", file=sys.stderr)
     sys.stdin.read()
     {end}
 
