@@ -40,6 +40,33 @@ SERVICES = {
 }
 
 
+MODULES_MAX = {"before Ray": 460, "before the fork": 750, "in a worker": 1_150}
+"""Of a start of `wakelog up`: some three in a hundred more than there are."""
+
+_START = """
+import os, sys
+import wakelog.__main__, wakelog.cli.app
+from wakelog.telemetry.lean_import import import_structlog
+import_structlog()
+import wakelog.cli.up, wakelog.actors.deploy.supervised
+print(len(sys.modules))
+from wakelog.actors.ray.fast_start import forked_head, worker_template
+forked_head.import_for_workers(dict(os.environ))
+print(len(sys.modules))
+worker_template.import_actors()
+print(len(sys.modules))
+"""
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_a_start_of_up_imports_no_more_modules_than_it_did() -> None:
+    command = [sys.executable, "-c", _START]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    counts = dict(zip(MODULES_MAX, map(int, found.stdout.split()), strict=True))
+    assert {where: count for where, count in counts.items() if count > MODULES_MAX[where]} == {}
+
+
 @pytest.mark.process
 @pytest.mark.slow
 @pytest.mark.parametrize(("module", "absent"), [*ABSENT.items(), *SERVICES.items()])
