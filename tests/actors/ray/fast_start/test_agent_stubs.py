@@ -1,5 +1,6 @@
 """Stubs replace Ray's agents until one of them is needed."""
 
+import contextlib
 import os
 import socket
 import subprocess
@@ -10,7 +11,12 @@ from pathlib import Path
 import pytest
 
 from wakelog.actors.ray.fast_start import agent_stubs
-from wakelog.actors.ray.fast_start.agent_stubs import ENVIRONMENT_PORT, UNUSED_PORTS, option
+from wakelog.actors.ray.fast_start.agent_stubs import (
+    ENVIRONMENT_PORT,
+    UNUSED_PORTS,
+    option,
+    reserve_environment_port,
+)
 from wakelog.actors.ray.fast_start.worker_start import FLAGS
 
 WAIT_SECONDS_MAX = 20.0
@@ -81,6 +87,32 @@ def test_an_agent_whose_input_is_no_pipe_stays(tmp_path: Path) -> None:
     with start_stub(DASHBOARD_AGENT, tmp_path, subprocess.DEVNULL) as stub:
         wait_command(stub, b"sleep")
         stub.kill()
+
+
+@pytest.mark.process
+def test_a_port_that_is_kept_is_listened_to_by_the_stub_and_then_by_the_agent(
+    tmp_path: Path,
+) -> None:
+    script = tmp_path / "main.py"
+    script.write_text(
+        "import socket, sys; port = int(sys.argv[-1].partition('=')[2])\n"
+        "print(socket.create_server(('127.0.0.1', port)).getsockname()[1])"
+    )
+    with contextlib.closing(reserve_environment_port("127.0.0.1", str(tmp_path), NODE)) as reserved:
+        port = reserved.getsockname()[1]
+        assert wait_port(ENVIRONMENT_PORT, tmp_path) == port
+        with start_stub(script, tmp_path) as stub:
+            end = time.monotonic() + WAIT_SECONDS_MAX
+            while True:
+                try:
+                    with socket.create_connection(("127.0.0.1", port)) as asking:
+                        assert asking.recv(1) == b""
+                    break
+                except ConnectionRefusedError:  # the stub does not listen yet
+                    assert time.monotonic() < end
+                    time.sleep(0.01)
+            output, _ = stub.communicate(timeout=WAIT_SECONDS_MAX)
+    assert output.decode() == f"{port}\n"
 
 
 @pytest.mark.process

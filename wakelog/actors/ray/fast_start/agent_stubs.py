@@ -52,6 +52,34 @@ def write_unused_ports(directory: str, node: str) -> None:
         write_port(name, -1, directory, node)
 
 
+def reserve_environment_port(host: str, directory: str, node: str) -> socket:
+    """Write the port of a node's agent of environments before the raylet starts.
+
+    Returns: what keeps the port from everybody but a listener with SO_REUSEADDR, on Linux; it is to
+    be kept open.
+    """
+    reserved = reusable_socket(host)
+    reserved.bind((host, 0))
+    write_port(ENVIRONMENT_PORT, reserved.getsockname()[1], directory, node)
+    return reserved
+
+
+def reserved_port(directory: str, node: str) -> int:
+    """Return the port that was written for a node, 0 for none."""
+    try:
+        with open(f"{directory}/{ENVIRONMENT_PORT}_{node}", encoding="ascii") as file:
+            return int(file.read())
+    except OSError:
+        return 0
+
+
+def reusable_socket(host: str) -> socket:
+    """Return a socket that may share its port with others, one of which listens."""
+    made = socket(AF_INET6 if ":" in host else AF_INET, SOCK_STREAM)
+    made.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
+    return made
+
+
 def replace_dashboard_agent(arguments: list[str]) -> "NoReturn":
     """Be the dashboard's agent until the raylet ends."""
     write_unused_ports(option("session-dir", arguments), option("node-id", arguments))
@@ -71,12 +99,11 @@ def sees_end_of_raylet() -> bool:
 def replace_environment_agent(arguments: list[str]) -> "NoReturn":
     """Be the agent of runtime environments; become the real one at the first connection."""
     host = option("node-ip-address", arguments)
-    listener = socket(AF_INET6 if ":" in host else AF_INET, SOCK_STREAM)
-    listener.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
-    listener.bind((host, 0))
+    directory, node = option("session-dir", arguments), option("node-id", arguments)
+    listener = reusable_socket(host)
+    listener.bind((host, reserved_port(directory, node)))
     listener.listen()
     port = listener.getsockname()[1]
-    directory, node = option("session-dir", arguments), option("node-id", arguments)
     write_port(ENVIRONMENT_PORT, port, directory, node)
     waited_for = [listener.fileno(), *([STANDARD_INPUT] if sees_end_of_raylet() else [])]
     if STANDARD_INPUT in select.select(waited_for, [], [])[0]:

@@ -7,8 +7,8 @@
 Workers come from a template (see `worker_template`).
 
 Ray looks every 0.1 s for the port of its head service, and the raylet every 0.05 s for those of its
-agents. So the first is looked for more often, and the ports that agents have not are written before
-the raylet starts.
+agents. So the first is looked for more often, and the ports of the agents are written before the
+raylet starts: those that one has not, and one that is kept for the other.
 
 Ray checks whether the node has registered 0.1 s after starting it, and sleeps a second if not. Half
 of all starts took that second. So registration is awaited here, and announced before Ray checks.
@@ -66,6 +66,9 @@ class FastRay:
         from ray._private.node import Node
         from ray._private.parameter import RayParams
 
+        self._reserved: list[Any] = []  # ports, for as long as this runs
+        reserved = self._reserved
+
         class QuickNode(Node):
             """Ray's node without the dashboard's process."""
 
@@ -75,7 +78,11 @@ class FastRay:
             def start_ray_processes(self) -> None:
                 starter: Any = super()
                 node: Any = self
-                agent_stubs.write_unused_ports(node.get_session_dir_path(), node.node_id)
+                place = node.get_session_dir_path(), node.node_id
+                agent_stubs.write_unused_ports(*place)
+                if sys.platform == "linux":
+                    host = str(NODE_PARAMETERS["node_ip_address"])
+                    reserved.append(agent_stubs.reserve_environment_port(host, *place))
                 starter.start_ray_processes()
                 _wait_registered(self)
                 announce(node.address, node.node_id)
