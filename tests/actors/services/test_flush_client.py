@@ -334,6 +334,7 @@ def test_descriptions_of_durable_segments_are_let_go(harness: Harness) -> None:
     assert [start for start, _ in own.adopt(10)] == [0, SEGMENT_BYTES]
     assert own.held_end == 2 * SEGMENT_BYTES
     held = harness.fs.descriptor_count
+    assert len(own.adopt(SEGMENT_BYTES - 1)) == 2 and harness.fs.descriptor_count == held
     assert [start for start, _ in own.adopt(SEGMENT_BYTES)] == [SEGMENT_BYTES]
     assert harness.fs.descriptor_count == held - 1
     own.close()

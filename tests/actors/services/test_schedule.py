@@ -245,10 +245,8 @@ async def test_a_clock_that_is_set_has_schedule_asked_again(
     monkeypatch: pytest.MonkeyPatch, step_seconds: float
 ) -> None:
     schedule, events = FakeSchedule(0), Events()
-    async with client_of(schedule, events) as client:
-        client.clock_seconds = 0.001
-        client._check_clock()
-        client._clock_timer.restart(0.001)
+    monkeypatch.setattr(ScheduleClient, "clock_seconds", 0.001)
+    async with client_of(schedule, events):
         await asyncio.sleep(0.05)
         asked = len(schedule.called("take_due"))
         was = time.time
