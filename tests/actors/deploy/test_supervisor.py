@@ -137,6 +137,24 @@ def test_a_store_that_was_not_left_in_order_is_reported(harness: Harness) -> Non
     run(main)
 
 
+def test_brokers_that_were_made_and_not_started_left_their_stores_in_order(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def start(_store_id: str | None = None) -> dict[str, Any]:
+        return await asyncio.Event().wait() or {}
+
+    async def main() -> None:
+        monkeypatch.setattr(harness.actors["NameServer"], "start", start)
+        harness.actors["Broker"].is_clean = False  # as one that does not run
+        supervisor = SupervisorActor(harness.plan)
+        assert not (await supervisor.wait_ready(0.01))["ready"]
+        assert await supervisor.stop()
+        assert harness.log == ["stop Broker", "stop NameServer"]
+        assert set(harness.ended) == set(harness.actors)
+
+    run(main)
+
+
 def test_a_broker_that_does_not_start_is_a_failure_with_its_reason(harness: Harness) -> None:
     failure = {"cause": "port 10911 is taken", "remedy": "Give another port."}
     harness.actors["Broker"].outcome = {"failure": failure}
