@@ -56,6 +56,15 @@ EARLY_DEATH_REPORTS = {
 caller's periodic check, and for the cause of death. The cause is not used here, and a service is
 attached again only after the call has failed. Ray has the actor back in 0.2 s."""
 
+DRIVER_ENVIRONMENT = {
+    "RAY_AUTH_MODE": "token",
+    # Ray listens on the host's address unless it assumes that clusters of several machines are not
+    # supported here.
+    HAS_NODES: "0",
+    **EARLY_DEATH_REPORTS,
+}
+"""For every process that joins this Ray; the path of its token comes in addition."""
+
 BROKER_ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     # When memory is full, Ray ends the process that takes most: it may be the broker.
@@ -143,50 +152,42 @@ class RayCluster:
         forks: whether this process may import Ray now, and be forked for the head: `wakelog up`.
         """
         self._name_server = name_server
+        inherited = {key: value for key, value in os.environ.items() if key != "RAY_ADDRESS"}
+        inherited |= python_path() | HEAD_ENVIRONMENT | DRIVER_ENVIRONMENT
+        plain_because = plain_because or guard.untested_version()
+        forks = forks and plain_because is None and forked_head.can_fork()
+        if forks:  # before there is a directory, which would outlive a kill
+            plain_because = forked_head.import_for_workers(inherited)
         self.directory = Path(tempfile.mkdtemp(prefix="wakelog-", dir=short_directory()))
         self.shared_directory = Path(tempfile.mkdtemp(prefix="wakelog-", dir=memory_directory()))
         self._config = HeadConfig(
             worker_count=worker_count,
             directories=(str(self.directory), str(self.shared_directory)),
-            plain_because=plain_because or guard.untested_version(),
+            plain_because=plain_because,
         )
         token_path = self.directory / "token"
         token_path.touch(mode=0o600)
         token_path.write_text(secrets.token_hex(32))
-        self.environment = {
-            "RAY_AUTH_MODE": "token",
-            "RAY_AUTH_TOKEN_PATH": str(token_path),
-            # Ray listens on the host's address unless it assumes that clusters of several machines
-            # are not supported here.
-            HAS_NODES: "0",
-            **EARLY_DEATH_REPORTS,
-        }
-        inherited = {key: value for key, value in os.environ.items() if key != "RAY_ADDRESS"}
+        self.environment = {**DRIVER_ENVIRONMENT, "RAY_AUTH_TOKEN_PATH": str(token_path)}
+        if forks:
+            os.environ.update(self.environment)
         # Without a name: the head removes its directories before its output is read.
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `stop`
-        environment = inherited | python_path() | HEAD_ENVIRONMENT | self.environment
-        forks = forks and self._config.plain_because is None and forked_head.can_fork()
-        self._head = self._fork_head(environment) if forks else self._run_head(environment)
+        environment = inherited | self.environment
+        self._head: Head
+        if forks and plain_because is None:
+            run = partial(run_fast_head, self._config)
+            self._head = ForkedHead(run, environment, self._log)
+        else:
+            self._head = subprocess.Popen(
+                head_command(self._config),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._log,
+                env=environment,
+                start_new_session=True,
+            )
         self.ready: HeadReady
-
-    def _fork_head(self, environment: Mapping[str, str]) -> Head:
-        """Fork the head, or run it as a program if this Ray is not for the fast start."""
-        missing = forked_head.import_for_workers(environment)
-        os.environ.update(self.environment)
-        if missing is not None:
-            self._config = msgspec.structs.replace(self._config, plain_because=missing)
-            return self._run_head(environment)
-        return ForkedHead(partial(run_fast_head, self._config), environment, self._log)
-
-    def _run_head(self, environment: Mapping[str, str]) -> Head:
-        return subprocess.Popen(
-            head_command(self._config),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            env=environment,
-            start_new_session=True,
-        )
 
     @property
     def process_id(self) -> int:
