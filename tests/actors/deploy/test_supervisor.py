@@ -141,7 +141,8 @@ def test_brokers_that_were_made_and_not_started_left_their_stores_in_order(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def start(_store_id: str | None = None) -> dict[str, Any]:
-        return await asyncio.Event().wait() or {}
+        await asyncio.Event().wait()
+        raise AssertionError("nothing sets it")
 
     async def main() -> None:
         monkeypatch.setattr(harness.actors["NameServer"], "start", start)
