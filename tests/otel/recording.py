@@ -4,11 +4,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from opentelemetry.metrics import NoOpMeterProvider
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON, Sampler
+from opentelemetry.trace import NoOpTracerProvider
 
 from wakelog.otel import RocketMQInstrumentor
 
@@ -38,10 +41,10 @@ class Recording(NamedTuple):
 
 
 @contextmanager
-def recorded() -> Iterator[Recording]:
+def recorded(sampler: Sampler = ALWAYS_ON) -> Iterator[Recording]:
     """Instrument the client until the end of the block."""
     exporter, reader = InMemorySpanExporter(), InMemoryMetricReader()
-    tracers = TracerProvider(shutdown_on_exit=False)
+    tracers = TracerProvider(sampler=sampler, shutdown_on_exit=False)
     tracers.add_span_processor(SimpleSpanProcessor(exporter))
     meters = MeterProvider(metric_readers=[reader], shutdown_on_exit=False)
     RocketMQInstrumentor().instrument(tracer_provider=tracers, meter_provider=meters)
@@ -51,6 +54,18 @@ def recorded() -> Iterator[Recording]:
         RocketMQInstrumentor().uninstrument()
         meters.shutdown()
         tracers.shutdown()
+
+
+@contextmanager
+def unrecorded() -> Iterator[None]:
+    """Instrument the client where nothing records, until the end of the block."""
+    RocketMQInstrumentor().instrument(
+        tracer_provider=NoOpTracerProvider(), meter_provider=NoOpMeterProvider()
+    )
+    try:
+        yield
+    finally:
+        RocketMQInstrumentor().uninstrument()
 
 
 def trace_id(span: ReadableSpan) -> int:

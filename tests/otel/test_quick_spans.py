@@ -139,6 +139,15 @@ def test_a_quick_span_is_what_the_sdk_makes(make: Callable[[], Sampler], place: 
         assert samplers[0].asked == samplers[1].asked  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("place", CONTEXTS)
+@pytest.mark.parametrize("sampler", [ALWAYS_ON, ParentBased(ALWAYS_ON), Noting()])
+def test_a_span_is_dropped_as_its_parent_is(sampler: Sampler, place: str) -> None:
+    spans = quick(provider(sampler)[0])
+    is_dropped = isinstance(sampler, ParentBased) and place == "unsampled"
+    assert spans.drops(CONTEXTS[place]) is is_dropped
+    assert not (is_dropped and spans.begin(CONTEXTS[place], "name", KIND, {}).is_recorded)
+
+
 class Looking(SpanProcessor):
     """A processor that looks at spans as they begin."""
 

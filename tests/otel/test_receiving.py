@@ -8,12 +8,21 @@ from datetime import timedelta
 
 import pytest
 from opentelemetry import trace
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased
 
-from tests.otel.recording import Recording, parent_id, span_id, trace_id, values
+from tests.otel.recording import (
+    Recording,
+    parent_id,
+    recorded,
+    span_id,
+    trace_id,
+    unrecorded,
+    values,
+)
 from wakelog.client import ClientError, Consumer, ConsumerMessage, Message, Producer
 from wakelog.client.sync import Consumer as BlockingConsumer
 from wakelog.client.sync import Producer as BlockingProducer
-from wakelog.otel import process
+from wakelog.otel import RocketMQInstrumentor, process
 from wakelog.testing import EmbeddedBroker
 
 
@@ -242,3 +251,65 @@ def test_the_blocking_consumer_works_within_the_span_of_its_thread(
     works = recording.spans("process thread")
     assert [parent_id(x) for x in recording.spans("inner")] == [span_id(span) for span in works]
     assert [parent_id(x) for x in works] == [span_id(x) for x in recording.spans("send thread")]
+
+
+def test_where_nothing_records_the_work_is_within_the_messages_context(
+    broker: EmbeddedBroker, recording: Recording
+) -> None:
+    send(broker, "passing")
+    recording.exporter.clear()
+    found = []
+
+    async def body(consumer: Consumer) -> None:
+        async for message in consumer:
+            found.append((message.properties["traceparent"], current().get_span_context()))
+            await message.ack()
+            assert current() is trace.INVALID_SPAN
+            break
+
+    RocketMQInstrumentor().uninstrument()
+    with unrecorded():
+        run(broker, "passing", body)
+    [(text, context)] = found
+    assert f"{context.trace_id:032x}-{context.span_id:016x}" in text
+    assert recording.spans() == []
+
+
+def test_where_nothing_records_a_message_without_a_context_changes_nothing(
+    broker: EmbeddedBroker,
+) -> None:
+    send(broker, "plain")
+    outer = trace.NonRecordingSpan(trace.SpanContext(0xAA, 0xBB, False))
+
+    async def body(consumer: Consumer) -> None:
+        with trace.use_span(outer):
+            [message] = await consumer.fetch(1, 5.0)
+            with process(message):
+                assert current() is outer
+            consumer.untake([message])
+            async for again in consumer:
+                assert current() is outer
+                await again.ack()
+                break
+
+    with unrecorded():
+        run(broker, "plain", body)
+
+
+def test_a_trace_that_is_not_sampled_goes_on_through_the_work(broker: EmbeddedBroker) -> None:
+    found = []
+
+    async def body(consumer: Consumer) -> None:
+        async for message in consumer:
+            found.append((message.properties["traceparent"], current().get_span_context()))
+            await message.ack()
+            break
+
+    with recorded(ParentBased(ALWAYS_OFF)) as recording:
+        send(broker, "unsampled-work")
+        run(broker, "unsampled-work", body)
+    assert recording.spans() == []
+    [(text, context)] = found
+    assert text.split("-")[1] == f"{context.trace_id:032x}"
+    assert text.split("-")[2] != f"{context.span_id:016x}"
+    assert not context.trace_flags & 1 and not context.is_remote

@@ -1,13 +1,26 @@
 """Spans and metrics of a producer, and the context that its messages have."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from opentelemetry import context, trace
+from opentelemetry.sdk.trace import Span, SpanProcessor
+from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult
+from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 
-from tests.otel.recording import Recording, parent_id, span_id, trace_id, values
+from tests.otel.recording import (
+    Recording,
+    parent_id,
+    recorded,
+    span_id,
+    trace_id,
+    unrecorded,
+    values,
+)
 from wakelog.client import (
     Consumer,
     InvalidArgument,
@@ -222,3 +235,85 @@ def test_nothing_is_recorded_where_that_is_suppressed(
     run(broker, body)
     assert recording.spans() == []
     assert recording.points("messaging.client.sent.messages") == []
+
+
+REMOTE = SpanContext(0xAA, 0xBB, True, TraceFlags(1))
+PARENT = "00-000000000000000000000000000000aa-00000000000000bb-01"
+
+
+def test_where_nothing_records_a_context_is_passed_on(broker: EmbeddedBroker) -> None:
+    async def body(producer: Producer) -> None:
+        await producer.send("passed", b"without")
+        context.attach(trace.set_span_in_context(NonRecordingSpan(REMOTE)))
+        await producer.send("passed", b"x")
+        await producer.send_many([Message("passed", b"x")])
+        await producer.send_oneway(Message("passed", b"x"))
+        async with producer.transaction("passed", b"x"):
+            assert trace.get_current_span().get_span_context() == REMOTE
+
+    with unrecorded():
+        run(broker, body)
+    broker.wait_for_messages("passed", count=5)
+    assert Counter(contexts_in(broker, "passed")) == {None: 1, PARENT: 4}
+
+
+def test_where_nothing_records_the_call_is_the_clients_own() -> None:
+    producer = Producer("127.0.0.1:9")
+    with unrecorded():
+        running: Any = producer.send("T", b"x")
+    assert running.__qualname__ == "Producer.send"
+    running.close()
+
+
+def test_a_trace_that_is_not_sampled_costs_no_attributes_and_is_passed_on(
+    broker: EmbeddedBroker,
+) -> None:
+    asked: list[dict[str, Any]] = []
+
+    class Noting(Sampler):
+        def should_sample(self, *given: Any, **named: Any) -> SamplingResult:
+            asked.append(dict(given[4] if len(given) > 4 else named["attributes"]))
+            return SamplingResult(Decision.DROP)
+
+        def get_description(self) -> str:
+            return "noting"
+
+    async def body(producer: Producer) -> None:
+        await producer.send("unsampled", b"x", tags="t")
+        await producer.send_many([Message("unsampled", b"x")])
+
+    with recorded(Noting()) as recording:
+        run(broker, body)
+    assert recording.spans() == []
+    assert [str(x)[-3:] for x in contexts_in(broker, "unsampled")] in (["-02"] * 2, ["-00"] * 2)
+    assert asked == [
+        {
+            "messaging.system": "rocketmq",
+            "messaging.operation.name": name,
+            "messaging.operation.type": "send",
+            "messaging.rocketmq.namespace": "",
+            "messaging.destination.name": "unsampled",
+        }
+        for name in ("send", "send_many")
+    ]
+
+
+def test_a_processor_that_sees_spans_begin_sees_those_of_sends(broker: EmbeddedBroker) -> None:
+    seen = []
+
+    class Noting(SpanProcessor):
+        def on_start(self, span: Span, parent_context: context.Context | None = None) -> None:
+            seen.append(span.name)
+            span.set_attribute("own", 1)
+
+    async def body(producer: Producer) -> None:
+        await producer.send("begun", b"x")
+
+    with recorded() as recording:
+        recording.tracers.add_span_processor(Noting())
+        run(broker, body)
+    [span] = recording.spans("send begun")
+    assert (seen, values(span)["own"]) == (["send begun"], 1)
+    [message] = broker.messages("begun")
+    assert values(span)["message.id"] == message.message_id
+    assert f"{span_id(span):016x}" in message.properties["traceparent"]

@@ -56,6 +56,7 @@ class Instruments:
     ) -> None:
         """Take None for the global providers."""
         self._tracer = trace.get_tracer(SCOPE, tracer_provider=tracer_provider)
+        self._is_global = type(self._tracer) is trace.ProxyTracer
         self._known: trace.Tracer | None = None
         self._quick: QuickSpans | None = None
         meter = metrics.get_meter(SCOPE, meter_provider=meter_provider)
@@ -90,6 +91,8 @@ class Instruments:
         if self._known is not None:
             return self._known
         # The API's own stands for that of a global provider, which may come at any time.
+        if self._is_global and getattr(trace, "_TRACER_PROVIDER", trace) is None:
+            return None
         found = getattr(self._tracer, "_tracer", self._tracer)
         if isinstance(found, trace.NoOpTracer):
             return None

@@ -20,7 +20,7 @@ from opentelemetry.baggage.propagation import W3CBaggagePropagator
 from opentelemetry.context import Context
 from opentelemetry.propagators.composite import CompositePropagator
 from opentelemetry.propagators.textmap import TextMapPropagator
-from opentelemetry.trace import SpanContext, TraceFlags
+from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from wakelog.client.appended import APPENDED_BYTES_MAX
@@ -72,6 +72,11 @@ def has_context(message: ReceivedMessage) -> bool:
 
 def context_of(message: ReceivedMessage) -> Context:
     """Return the context that came with a message; an empty one without."""
+    pairs = _pairs(message.record.properties_text, _begins(propagate.get_global_textmap()))
+    if not pairs:
+        return Context()
+    if (found := _plain_context(pairs)) is not None:
+        return trace.set_span_in_context(NonRecordingSpan(found), Context())
     return propagate.extract(message.properties, context=Context())
 
 
@@ -90,12 +95,20 @@ def links_to(messages: Sequence[ReceivedMessage]) -> list[SpanContext]:
 
 
 def _span_context(pairs: tuple[str, ...]) -> SpanContext:
-    if len(pairs) == 1 and (found := _PLAIN.fullmatch(pairs[0])) is not None and _is_default():
-        trace_id, span_id, flags = (int(text, 16) for text in found.groups())
-        return SpanContext(trace_id, span_id, True, TraceFlags(flags))
+    if (found := _plain_context(pairs)) is not None:
+        return found
     carrier = decode_properties(PROPERTY_SEPARATOR.join(pairs))
     context = propagate.extract(carrier, context=Context())
     return trace.get_current_span(context).get_span_context()
+
+
+def _plain_context(pairs: tuple[str, ...]) -> SpanContext | None:
+    """Return what a single property says in W3C's form, without the propagators; else None."""
+    if len(pairs) > 1 or not _is_default() or not (found := _PLAIN.fullmatch(pairs[0])):
+        return None
+    trace_id, span_id, flags = found.groups()
+    context = SpanContext(int(trace_id, 16), int(span_id, 16), True, TraceFlags(int(flags, 16)))
+    return context if context.is_valid else None
 
 
 def _pairs(text: str, names: Sequence[str]) -> tuple[str, ...]:

@@ -103,6 +103,13 @@ class QuickSpans:
         found: bool = self._is_usable and self._is_enabled()
         return found
 
+    def drops(self, context: Context) -> bool:
+        """Return whether a span in a context is certainly not recorded: as its parent is not."""
+        if self._rule is None or not self._rule.follows_parent:
+            return False
+        parent = trace.get_current_span(context).get_span_context()
+        return parent.is_valid and not parent.trace_flags & _SAMPLED
+
     def begin(
         self, context: Context, name: str, kind: SpanKind, attributes: Attributes, began_ns: int = 0
     ) -> Begun:

@@ -24,7 +24,15 @@ from opentelemetry import context as contexts
 from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.semconv.attributes.error_attributes import ERROR_TYPE
-from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanKind, Status, StatusCode
+from opentelemetry.trace import (
+    Link,
+    NonRecordingSpan,
+    Span,
+    SpanContext,
+    SpanKind,
+    Status,
+    StatusCode,
+)
 
 from wakelog.client import sync
 from wakelog.client.consumer import Consumer
@@ -281,31 +289,38 @@ class ReceiveSpans:
             return None
         if len(messages) == 1:
             context = context_of(first) if has else Context()
-        settler, tracer = getattr(first, "settler", None), self._instruments.tracer
-        group = _group(settler)
-        if tracer is None:
+        if self._instruments.tracer is None:
             span: Span = NonRecordingSpan(trace.get_current_span(context).get_span_context())
         else:
-            what = attributes.operation(
-                attributes.PROCESS,
-                attributes.PROCESS,
-                first.topic,
-                first.namespace,
-                group,
-                _model(settler),
-            )
-            links = [Link(each, {}) for each in links_to(messages)]
-            span = tracer.start_span(
-                what.name,
-                context,
-                kind=SpanKind.CONSUMER,
-                attributes=what.attributes,
-                links=links,
-            )
-            if span.is_recording():
-                span.set_attributes(attributes.of_messages(messages))
+            span = self._work_span(messages, context)
         measures = observes and self._instruments.measures
+        group = _group(getattr(first, "settler", None))
         return Processing(self._instruments, span, first.topic, group, measures=measures)
+
+    def _work_span(self, messages: Sequence[ReceivedMessage], context: Context | None) -> Span:
+        """Begin the span of the work on messages. context: of the only one; None for several."""
+        first, quick, tracer = messages[0], self._instruments.quick, self._instruments.tracer
+        assert tracer is not None
+        settler = getattr(first, "settler", None)
+        what = attributes.operation(
+            attributes.PROCESS,
+            attributes.PROCESS,
+            first.topic,
+            first.namespace,
+            _group(settler),
+            _model(settler),
+        )
+        kind = SpanKind.CONSUMER
+        if quick is not None and context and quick.drops(context):
+            return quick.begin(context, what.name, kind, what.attributes).span
+        found = links_to(messages) if context is None else _links_in(context)
+        links = [Link(each, {}) for each in found]
+        span = tracer.start_span(
+            what.name, context, kind=kind, attributes=what.attributes, links=links
+        )
+        if span.is_recording():
+            span.set_attributes(attributes.of_messages(messages))
+        return span
 
     def _fetched(
         self,
@@ -398,3 +413,9 @@ def _counts(messages: Sequence[ConsumerMessage]) -> list[tuple[str, int]]:
     if len(topics) == 1 and not next(iter(topics)).startswith(RETRY_PREFIX):
         return [(messages[0].topic, len(messages))]
     return list(Counter(message.topic for message in messages).items())
+
+
+def _links_in(context: Context) -> list[SpanContext]:
+    """Return the context of a message's sender, if there is one."""
+    found = trace.get_current_span(context).get_span_context()
+    return [found] if found.is_valid else []

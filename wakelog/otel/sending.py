@@ -24,6 +24,7 @@ from typing import Any, Final
 
 from opentelemetry import context as contexts
 from opentelemetry import trace
+from opentelemetry.context import Context
 from opentelemetry.semconv._incubating.attributes import messaging_attributes as messaging
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
@@ -70,7 +71,7 @@ class SendSpans:
                 return _passing_on(running) if context else running
             if (quick := instruments.quick) is None:
                 return self._send(method, self_, topic, body, fields)
-            return _send_quickly(quick, method, self_, topic, body, fields)
+            return _send_quickly(quick, context, method, self_, topic, body, fields)
 
         return send
 
@@ -268,13 +269,13 @@ async def _within(span: Span, running: Coroutine[Any, Any, Any]) -> Any:
 
 async def _send_quickly(
     quick: QuickSpans,
+    context: Context,
     method: Method,
     client: Producer,
     topic: str,
     body: bytes | str,
     fields: dict[str, Any],
 ) -> Receipt:
-    context = contexts.get_current()
     name = topic if isinstance(topic, str) else ""
     what = attributes.operation("send", attributes.SEND, name, client._options.namespace)
     span = quick.begin(context, what.name, SpanKind.PRODUCER, what.attributes)
@@ -290,7 +291,10 @@ async def _send_quickly(
     finally:
         APPENDED.reset(token)
     if span.is_recorded:
-        found = {**(span.attributes or {}), **_stored_at(receipt)}
+        found = dict(span.attributes or {})
+        found.update(attributes.of_address(receipt.address))
+        found[messaging.MESSAGING_MESSAGE_ID] = receipt.message_id
+        found[messaging.MESSAGING_DESTINATION_PARTITION_ID] = str(receipt.queue_id)
         attributes.add_fields(found, body, fields)
         quick.end(span, found)
     return receipt
