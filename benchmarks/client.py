@@ -5,6 +5,7 @@
 One broker of `wakelog up` with its defaults serves every row of wakelog. `ray.util.queue` is an
 actor of the same Ray, which keeps what it gets in memory. `others` has the servers of the others
 and their clients. The rows take turns, round by round, so that noise of the machine meets all.
+`telemetry` has the rows with OpenTelemetry (`--row OpenTelemetry`), which have a page of their own.
 """
 
 import argparse
@@ -13,7 +14,6 @@ import os
 import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -26,22 +26,18 @@ from benchmarks.kept import RESULTS
 from benchmarks.others import NAMES, OtherServer, Ran
 from benchmarks.rows import BODY_BYTES
 from benchmarks.sides import Wakelog
+from benchmarks.telemetry import LOADS, measure_telemetry, write_telemetry
+from benchmarks.ways import BATCH_COUNT, BODY, LISTS_IN_FLIGHT, WAYS, Watch, send_batches
 from tests.compat.provision import ProvisionFailed
-from wakelog.client import Consumer, Message, Producer
+from wakelog.client import Consumer, Producer
 
 JSON_NAME = "client.json"
 TABLE_NAME = "client.md"
 ROUNDS_COUNT = 5
-IN_FLIGHT = 256
-BATCH_COUNT = 1_000
-LISTS_IN_FLIGHT = 4
 LISTS_BETWEEN = 20
 ARROW_COUNT = 10_000
 FETCH_SECONDS = 5.0
 RUN_SECONDS_MAX = 120.0
-
-BODY = os.urandom(BODY_BYTES // 2).hex().encode()
-"""Text, as most messages are; it is below the size that the client compresses."""
 
 TEXT = f"""`./dev bench client`: messages a second of {BODY_BYTES} bytes, one client in one
 process. The median of the rounds stands before the least and the greatest. Nothing waits for a sync
@@ -92,19 +88,6 @@ class Row(NamedTuple):
     system: str = ""
 
 
-class Watch:
-    """The time and this process's CPU from now on."""
-
-    def __init__(self) -> None:
-        """Begin."""
-        self._seconds, self._cpu_seconds = time.perf_counter(), time.process_time()
-
-    def ran(self) -> Ran:
-        """Return both."""
-        seconds = time.perf_counter() - self._seconds
-        return Ran(seconds, time.process_time() - self._cpu_seconds)
-
-
 def sending(way: str, by: str) -> Callable[[Targets, str, int], Awaitable[Ran]]:
     """Return what sends in a way, and returns what that took."""
 
@@ -125,40 +108,6 @@ def other(system: str, row: str) -> Callable[[Targets, str, int], Awaitable[Ran]
         return targets.others[system].run(row, topic, count)
 
     return run
-
-
-async def send_one_by_one(producer: Producer, topic: str, count: int) -> None:
-    """Send each message after the receipt of the one before."""
-    for _ in range(count):
-        await producer.send(topic, BODY)
-
-
-async def send_in_flight(producer: Producer, topic: str, count: int) -> None:
-    """Send with `IN_FLIGHT` callers, each one by one."""
-    share = count // IN_FLIGHT
-    await asyncio.gather(*(send_one_by_one(producer, topic, share) for _ in range(IN_FLIGHT)))
-
-
-async def send_batches(producer: Producer, topic: str, count: int) -> None:
-    """Send lists of `BATCH_COUNT` messages, one list after the other."""
-    messages = [Message(topic, BODY)] * BATCH_COUNT
-    for _ in range(count // BATCH_COUNT):
-        await producer.send_many(messages)
-
-
-async def send_batches_in_flight(producer: Producer, topic: str, count: int) -> None:
-    """Send lists with `LISTS_IN_FLIGHT` callers, each one list after the other."""
-    share = max(count // LISTS_IN_FLIGHT, BATCH_COUNT)
-    callers = (send_batches(producer, topic, share) for _ in range(count // share))
-    await asyncio.gather(*callers)
-
-
-WAYS = {
-    "one": send_one_by_one,
-    "in flight": send_in_flight,
-    "batches": send_batches,
-    "batches in flight": send_batches_in_flight,
-}
 
 
 def receiving(by: str, form: str) -> Callable[[Targets, str, int], Awaitable[Ran]]:
@@ -326,6 +275,7 @@ def main(arguments: Sequence[str]) -> int:
     if unknown := left_out - NAMES.keys():
         parser.error(f"--without {','.join(unknown)}: give {', '.join(NAMES)}")
     rows = [row for row in ROWS if options.row in row.name and row.system not in left_out]
+    recorded = [load for load in LOADS if options.row in load.name]
     with temporary_directory() as name, ExitStack() as stack:
         try:
             others = {
@@ -343,7 +293,11 @@ def main(arguments: Sequence[str]) -> int:
 
             queue = Queue(actor_options={"num_cpus": 0})
             targets = Targets(side.name_server, cluster, by_calls, queue, others)
-            write(measure(targets, rows, options.rounds, print), options.output)
+            if rows:
+                write(measure(targets, rows, options.rounds, print), options.output)
+            if recorded:
+                found = measure_telemetry(targets.address, recorded, options.rounds, print)
+                write_telemetry(found, options.output)
         finally:
             side.stop(in_order=True)
     return 0

@@ -1,19 +1,27 @@
-"""What `wakelog.otel` costs the Python client: rows of `client`, with the instrumentor and without.
+"""What `wakelog.otel` costs the Python client: loads without OpenTelemetry and with it, in turns.
 
+    ./dev bench client --row OpenTelemetry [--rounds N] [--output DIR]
     python -m benchmarks.telemetry [--rounds N] [--row TEXT] [--output DIR]
 
-One broker of `wakelog up --local` serves all. The modes of a row take turns within each round, so
-that noise of the machine meets all of them. Spans go to an exporter that drops them.
+The second one runs `wakelog up --local` itself, and needs no Ray. A client stays open while its
+mode changes every few milliseconds: so noise of the machine meets all modes. Spans go through a
+BatchSpanProcessor to an exporter that drops them, metrics to a reader that nobody asks.
 """
 
 import argparse
 import asyncio
 import os
+import platform
 import statistics
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    asynccontextmanager,
+    contextmanager,
+)
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -24,31 +32,45 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased, Sampler, TraceIdRatioBased
 
-from benchmarks.client import BATCH_COUNT, RUN_SECONDS_MAX, Row, Targets, receiving, sending
 from benchmarks.kept import RESULTS
 from benchmarks.sides import READY_SECONDS_MAX
+from benchmarks.ways import BATCH_COUNT, WAYS, Watch, send_batches
 from tests.compat.processes import TestProcess, free_port
+from wakelog.client import Consumer, Producer
 from wakelog.otel import RocketMQInstrumentor
 
 NAME: Final = "telemetry"
 ROUNDS_COUNT: Final = 5
+TURNS_COUNT: Final = 4
+"""Turns of each mode within a round."""
 PLAIN: Final = "without"
 SAMPLED_RATIO: Final = 0.01
+FETCH_SECONDS: Final = 5.0
+ROUND_SECONDS_MAX: Final = 300.0
+RETRIES_MAX: Final = 20
+"""On a machine that is busy a broker may refuse a batch for a while."""
 
-ROWS: Final = (
-    Row("one by one", 4_000, sending("one", "tcp")),
-    Row("256 in flight", 51_200, sending("in flight", "tcp")),
-    Row("batches of 1,000", 50_000, sending("batches", "tcp")),
-    Row("consumed", 50_000, receiving("tcp", "messages")),
-)
+TEXT: Final = f"""`./dev bench client --row OpenTelemetry` runs loads of
+[client.md](client.md) over TCP in four modes. Without the instrumentor, with it and no SDK, with
+an SDK that samples {SAMPLED_RATIO:.0%} of the traces, and with one that records all. The modes take
+turns while one client stays open. Figures are medians of the rounds, and `of plain` is the median
+of the ratios within a round. Client CPU is that of the client's process for each message, the
+SDK's work and its thread's among it. `more` is what it has above the mode without. An exporter
+drops the spans: one that sends them takes more."""
 
-TEXT: Final = f"""`python -m benchmarks.telemetry` runs rows of [client.md](client.md) in four ways.
-Without the instrumentor, with it and no SDK, with an SDK that samples {SAMPLED_RATIO:.0%} of
-the traces, and with one that records all. Figures are medians of the rounds. `of plain` is the
-median of the ratios within a round. Client CPU is that of the client's process for each message,
-the SDK's work among it. It is disturbed less by other programs than messages a second are. A span
-takes 20 to 40 µs in OpenTelemetry's SDK for Python, so no call of one message has one for
-nothing."""
+Run = Callable[[int], Awaitable[None]]
+
+
+class Load(NamedTuple):
+    """One way of sending or receiving.
+
+    turn: messages of one turn. opened: gives what runs so many of them, at an address and a topic;
+    the count is of all that it will be asked for.
+    """
+
+    name: str
+    turn: int
+    opened: Callable[[str, str, int], AbstractAsyncContextManager[Run]]
 
 
 class Dropped(SpanExporter):
@@ -102,8 +124,64 @@ MODES: Final[dict[str, Callable[[], AbstractContextManager[None]]]] = {
 }
 
 
-class Found(msgspec.Struct, frozen=True):
-    """One row in one mode, a figure a round. cpu_us: of the client, for each message."""
+def sending(way: str) -> Callable[[str, str, int], AbstractAsyncContextManager[Run]]:
+    """Return what opens a producer that sends in a way."""
+
+    @asynccontextmanager
+    async def opened(address: str, topic: str, count: int) -> AsyncIterator[Run]:
+        async with Producer(address, group="bench", retries_max=RETRIES_MAX) as producer:
+            await WAYS[way](producer, topic, BATCH_COUNT)  # routes, topic and connection
+            yield lambda turn: WAYS[way](producer, topic, turn)
+
+    return opened
+
+
+def receiving(*, iterates: bool) -> Callable[[str, str, int], AbstractAsyncContextManager[Run]]:
+    """Return what opens a consumer of a backlog, each message of which has a context.
+
+    iterates: whether it takes the messages one by one, with a span for the work on each.
+    """
+
+    @asynccontextmanager
+    async def opened(address: str, topic: str, count: int) -> AsyncIterator[Run]:
+        async with Producer(address, group="bench", retries_max=RETRIES_MAX) as producer:
+            with with_sdk(ALWAYS_ON)():
+                await send_batches(producer, topic, count + BATCH_COUNT)
+        group = f"{topic}-readers"
+        async with Consumer(address, group=group, topics=topic, start="first") as consumer:
+            yield lambda turn: _consume(consumer, turn, iterates=iterates)
+
+    return opened
+
+
+async def _consume(consumer: Consumer, count: int, *, iterates: bool) -> None:
+    left_count = count
+    if iterates:
+        async for message in consumer:
+            await message.ack()
+            left_count -= 1
+            if not left_count:
+                return
+    while left_count:
+        messages = await consumer.fetch(min(BATCH_COUNT, left_count), FETCH_SECONDS)
+        await consumer.ack(*messages)
+        left_count -= len(messages)
+
+
+LOADS: Final = tuple(
+    Load(f"{name}, OpenTelemetry", turn, opened)
+    for name, turn, opened in (
+        ("one by one", 400, sending("one")),
+        ("256 in flight", 5_120, sending("in flight")),
+        ("batches of 1,000", 5_000, sending("batches")),
+        ("consumed", 4_000, receiving(iterates=False)),
+        ("consumed one by one", 1_000, receiving(iterates=True)),
+    )
+)
+
+
+class Recorded(msgspec.Struct, frozen=True):
+    """One load in one mode, a figure a round. cpu_us: of the client, for each message."""
 
     row: str
     mode: str
@@ -111,56 +189,89 @@ class Found(msgspec.Struct, frozen=True):
     cpu_us: list[float]
 
 
-def measure(
-    targets: Targets, rows: Sequence[Row], rounds_count: int, say: Callable[[str], None]
-) -> list[Found]:
-    """Run every row in every mode in each round; in the next round another mode is first."""
-    found = {(row.name, mode): Found(row.name, mode, [], []) for row in rows for mode in MODES}
+def measure_telemetry(
+    address: str, loads: Sequence[Load], rounds_count: int, say: Callable[[str], None]
+) -> list[Recorded]:
+    """Run every load in every mode in each round."""
+    found = {
+        (load.name, mode): Recorded(load.name, mode, [], []) for load in loads for mode in MODES
+    }
     for number in range(rounds_count):
-        for place, row in enumerate(rows):
-            modes = list(MODES)[number % len(MODES) :] + list(MODES)[: number % len(MODES)]
-            for mode in modes:
-                topic = f"telemetry-{place}-{number}-{list(MODES).index(mode)}"
-                count = max(row.messages, BATCH_COUNT)
-                with MODES[mode]():
-                    running = asyncio.wait_for(row.run(targets, topic, count), RUN_SECONDS_MAX)
-                    ran = asyncio.run(running)
-                one = found[row.name, mode]
-                one.per_second.append(round(count / ran.seconds, 1))
-                one.cpu_us.append(round(ran.cpu_seconds / count * 1e6, 2))
-                say(f"{number + 1}, {row.name}, {mode}: {one.per_second[-1]:,.0f}/s")
+        for place, load in enumerate(loads):
+            running = _round(address, load, f"telemetry-{place}-{number}", number)
+            ran = asyncio.run(asyncio.wait_for(running, ROUND_SECONDS_MAX))
+            for mode, (seconds, cpu_seconds) in ran.items():
+                one, count = found[load.name, mode], TURNS_COUNT * load.turn
+                one.per_second.append(round(count / seconds, 1))
+                one.cpu_us.append(round(cpu_seconds / count * 1e6, 2))
+                say(f"{number + 1}, {load.name}, {mode}: {one.per_second[-1]:,.0f}/s")
     return list(found.values())
 
 
-def table(found: Sequence[Found], load: float) -> str:
+async def _round(
+    address: str, load: Load, topic: str, number: int
+) -> dict[str, tuple[float, float]]:
+    """Return the seconds and the CPU seconds of each mode. In each turn another mode is first."""
+    spent = dict.fromkeys(MODES, (0.0, 0.0))
+    modes = list(MODES)
+    turns_count = (TURNS_COUNT + 1) * len(modes)
+    async with load.opened(address, topic, turns_count * load.turn) as run:
+        for turn in range(TURNS_COUNT + 1):
+            first = (number + turn) % len(modes)
+            for mode in modes[first:] + modes[:first]:
+                with MODES[mode]():
+                    watch = Watch()
+                    await run(load.turn)
+                    ran = watch.ran()
+                if turn:  # the first one warms up
+                    seconds, cpu_seconds = spent[mode]
+                    spent[mode] = seconds + ran.seconds, cpu_seconds + ran.cpu_seconds
+    return spent
+
+
+def table(found: Sequence[Recorded], load: float) -> str:
     """Return the page. load: how many processes wanted to run, on the average of a minute."""
     lines = ["# What OpenTelemetry costs the Python client", "", TEXT, ""]
-    processors = f"{os.cpu_count()} processors"
-    lines += [f"At the end {load:.1f} processes wanted to run on {processors}.", ""]
     lines += [
-        "| row | mode | messages/s | of plain | client CPU, µs |",
-        "| --- | --- | ---: | ---: | ---: |",
+        f"{_processor()}, {os.cpu_count()} processors; CPython {platform.python_version()}. At the "
+        f"end {load:.1f} processes wanted to run.",
+        "",
+        "| load | mode | messages/s | of plain | client CPU, µs | more |",
+        "| --- | --- | ---: | ---: | ---: | ---: |",
     ]
     without = {one.row: one for one in found if one.mode == PLAIN}
     for one in found:
-        pairs = zip(one.per_second, without[one.row].per_second, strict=True)
-        ratio = statistics.median(own / other for own, other in pairs)
-        figures = f"{statistics.median(one.per_second):,.0f} | {ratio:.3f}"
-        lines.append(
-            f"| {one.row} | {one.mode} | {figures} | {statistics.median(one.cpu_us):.1f} |"
+        base = without[one.row]
+        ratio = statistics.median(
+            own / other for own, other in zip(one.per_second, base.per_second, strict=True)
         )
+        more = statistics.median(
+            own - other for own, other in zip(one.cpu_us, base.cpu_us, strict=True)
+        )
+        name = one.row.removesuffix(", OpenTelemetry")
+        figures = f"{statistics.median(one.per_second):,.0f} | {ratio:.3f}"
+        figures += f" | {statistics.median(one.cpu_us):.1f} | {more:.1f}"
+        lines.append(f"| {name} | {one.mode} | {figures} |")
     return "\n".join(lines) + "\n"
 
 
-class Served(NamedTuple):
-    """A broker of its own process. name_server: where clients ask."""
+def _processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
 
-    name_server: str
+
+def write_telemetry(found: Sequence[Recorded], folder: Path) -> None:
+    """Write a line of JSON a row, and the page."""
+    lines = [msgspec.json.encode(each).decode() for each in found]
+    (folder / f"{NAME}.json").write_text("[\n" + ",\n".join(lines) + "\n]\n")
+    (folder / f"{NAME}.md").write_text(table(found, os.getloadavg()[0]))
 
 
 @contextmanager
-def served(folder: Path) -> Iterator[Served]:
-    """Run `wakelog up --local` until the end of the block."""
+def served(folder: Path) -> Iterator[str]:
+    """Run `wakelog up --local` until the end of the block; give the name server's address."""
     name_server, broker = free_port(), free_port(-2, 1)
     log_path = folder / "up.out"
     command = [sys.executable, "-m", "wakelog", "up", "--local", "--metrics-port", "0"]
@@ -172,23 +283,20 @@ def served(folder: Path) -> Iterator[Served]:
             seconds_max=READY_SECONDS_MAX,
             what="ready",
         )
-        yield Served(f"127.0.0.1:{name_server}")
+        yield f"127.0.0.1:{name_server}"
 
 
 def main(arguments: Sequence[str]) -> int:
     """Measure and write."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.telemetry", description=__doc__)
     parser.add_argument("--rounds", type=int, default=ROUNDS_COUNT, metavar="N")
-    parser.add_argument("--row", metavar="TEXT", default="", help="rows with this in their names")
+    parser.add_argument("--row", metavar="TEXT", default="", help="loads with this in their names")
     parser.add_argument("--output", type=Path, default=RESULTS, metavar="DIR")
     options = parser.parse_args(arguments)
-    rows = [row for row in ROWS if options.row in row.name]
-    with tempfile.TemporaryDirectory(prefix="wlb-") as name, served(Path(name)) as broker:
-        targets = Targets(broker.name_server, None, None, None, {})
-        found = measure(targets, rows, options.rounds, print)
-    lines = [msgspec.json.encode(each).decode() for each in found]
-    (options.output / f"{NAME}.json").write_text("[\n" + ",\n".join(lines) + "\n]\n")
-    (options.output / f"{NAME}.md").write_text(table(found, os.getloadavg()[0]))
+    loads = [load for load in LOADS if options.row in load.name]
+    with tempfile.TemporaryDirectory(prefix="wlb-") as name, served(Path(name)) as address:
+        found = measure_telemetry(address, loads, options.rounds, print)
+    write_telemetry(found, options.output)
     return 0
 
 
