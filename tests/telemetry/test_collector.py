@@ -119,6 +119,21 @@ def test_a_family_is_capped_and_says_so() -> None:
     assert 'rocketmq_metrics_dropped_series_total{family="m_total"} 6.0' in lines
 
 
+@pytest.mark.parametrize("path", [("{t}", "{g}", "0"), ("{t}", "{g}"), ("{t}", "{g}", "*")])
+def test_what_is_left_out_of_pairs_is_counted_as_well(path: Path) -> None:
+    spec = MetricSpec("m", Kind.COUNTER, "M.", (path,))
+    value: Any = {"0": [1], "*": {"x": 1}}.get(path[-1], 1)
+    values = {topic: {str(group): value for group in range(3)} for topic in "abcd"}
+    lines = expose(values, spec, series_max=4)
+    assert [line for line in lines if line.startswith("m_total{")] == [
+        'm_total{g="0",t="a"} 1.0',
+        'm_total{g="1",t="a"} 1.0',
+        'm_total{g="2",t="a"} 1.0',
+        'm_total{g="0",t="b"} 1.0',
+    ]
+    assert 'rocketmq_metrics_dropped_series_total{family="m_total"} 8.0' in lines
+
+
 @pytest.mark.parametrize(
     ("seconds", "place"),
     [(0.0, 0), (0.1, 0), (0.1000001, 1), (1.0, 1), (2.0, 2), (2.5, 3), (1e9, 3)],

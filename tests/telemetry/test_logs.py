@@ -77,6 +77,16 @@ def test_a_text_line_has_time_actor_and_event(tmp_path: Path) -> None:
     )
 
 
+def test_a_line_may_be_of_another_actor_and_has_the_value_of_a_flag(tmp_path: Path) -> None:
+    configure_logs(tmp_path, actor="broker", epoch=3, broker="broker-a")
+    logger(Log.AUDIT).info("PUT", actor="namesrv", broker="", is_force=True, offline=False)
+    for handler in logging.getLogger(Log.AUDIT.value.logger_name).handlers:
+        handler.close()
+    (line,) = lines(tmp_path / "audit.log")
+    assert line.endswith("event=PUT is_force=true offline=false")
+    assert " actor=namesrv broker= epoch=3 " in line
+
+
 def test_a_json_line_is_one_object(tmp_path: Path) -> None:
     configure_logs(tmp_path, actor="broker", epoch=3, log_format=LogFormat.JSON)
     logger(Log.STORE).error("bad\nrecord", offset=2**40, kind=ValueError)
