@@ -82,6 +82,8 @@ async def test_two_lead_by_turns_and_the_second_goes_on_alone(tmp_path: Path) ->
         assert group.replica(2).service.broker.state.config.broker_id == 2
         await until(lambda: group.replica(2).service.store.dispatched == first.end)
         assert await bodies(group, 2) == await bodies(group, 1)
+        following = group.replica(2).service.statistics()["following"]
+        assert following["is_connected"] and following["received_bytes"] == first.end
         queues = {MessageQueue(TOPIC, "broker-a", 0)}
         assert locks_of(first).lock("g", "c1", queues, wall_ms()) == queues
         await until(lambda: locks_of(group.replica(2)).held("g", "c1", queues) == queues)
