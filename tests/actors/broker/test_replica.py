@@ -4,6 +4,7 @@ import asyncio
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -31,7 +32,7 @@ from tests.simulation.faults import ANY_CALL, Failure
 from tests.simulation.group_disk import SlotFileModel
 from wakelog.actors.broker import member_server, replica
 from wakelog.actors.broker.ha_client import HaClient
-from wakelog.actors.broker.replica import OwnPlace, Replica, carry_out_cut
+from wakelog.actors.broker.replica import FAILED_MS_MIN, OwnPlace, Replica, carry_out_cut
 from wakelog.actors.broker.service import BrokerService
 from wakelog.actors.deploy.local import start_local_broker
 from wakelog.actors.errors import DeploymentFailed
@@ -461,6 +462,27 @@ async def test_the_stores_of_a_master_and_its_slave_become_a_group(tmp_path: Pat
         assert (await send(group, 1, b"later")).code == ResponseCode.SUCCESS
         await until(lambda: second.service.store.dispatched == group.replica(1).end)
         assert (await bodies(group, 2))[-6:] == [*sent, b"later"]
+
+
+@pytest.mark.parametrize(
+    ("read_only", "passed_ms", "is_opened"),
+    [
+        (None, FAILED_MS_MIN, False),
+        (None, FAILED_MS_MIN + 1, True),
+        ("the disk is read-only", FAILED_MS_MIN + 1, False),
+    ],
+)
+def test_a_log_that_failed_is_opened_again_unless_it_was_opened_just_now(
+    read_only: str | None, passed_ms: int, is_opened: bool
+) -> None:
+    log, recovery = SimpleNamespace(failure="no disk"), SimpleNamespace(read_only=read_only)
+    run = SimpleNamespace(is_open=True, open_store=SimpleNamespace(log=log, recovery=recovery))
+    changed, election = asyncio.Event(), SimpleNamespace(in_sync=None)
+    one: Any = SimpleNamespace(
+        run=run, election=election, _opened_ms=0, _must_reopen=False, _changed=changed
+    )
+    Replica._check_log(one, passed_ms)
+    assert one._must_reopen == changed.is_set() == is_opened
 
 
 @on_loop
