@@ -50,6 +50,7 @@ from pathlib import Path
 from wakelog.client import Consumer
 from wakelog.client.sync import Consumer as BlockingConsumer
 from wakelog.frames import read_log, scan_log
+from wakelog.spark.errors import SourceError
 
 
 async def count(consumer: Consumer) -> int:
@@ -73,7 +74,7 @@ def names(consumer: BlockingConsumer, store: Path) -> list[str]:
 consumer = BlockingConsumer("127.0.0.1:9", group="g", topics="orders")
 try:
     read_log(Path("no-store"), "orders")
-except ValueError as error:
+except SourceError as error:
     print(error)
 """,
     "": """
