@@ -1,6 +1,6 @@
 """The Python client in one run with Ray's own queue, Redis Streams, NATS JetStream and Kafka.
 
-    ./dev bench client [--rounds N] [--row TEXT] [--without NAMES] [--output DIR]
+    ./dev bench client [--rounds N] [--row TEXT]... [--without NAMES] [--output DIR]
 
 One broker of `wakelog up` with its defaults serves every row of wakelog. `ray.util.queue` is an
 actor of the same Ray, which keeps what it gets in memory. `others` has the servers of the others
@@ -265,7 +265,9 @@ def main(arguments: Sequence[str]) -> int:
     """Measure and write."""
     parser = argparse.ArgumentParser(prog="./dev bench client", description=__doc__)
     parser.add_argument("--rounds", type=int, default=ROUNDS_COUNT, metavar="N")
-    parser.add_argument("--row", metavar="TEXT", default="", help="rows with this in their names")
+    parser.add_argument(
+        "--row", metavar="TEXT", action="append", help="rows with this in their names; repeat it"
+    )
     parser.add_argument(
         "--without", metavar="NAMES", default="", help=f"of {', '.join(NAMES)}, with commas between"
     )
@@ -274,8 +276,13 @@ def main(arguments: Sequence[str]) -> int:
     left_out = set(filter(None, options.without.split(",")))
     if unknown := left_out - NAMES.keys():
         parser.error(f"--without {','.join(unknown)}: give {', '.join(NAMES)}")
-    rows = [row for row in ROWS if options.row in row.name and row.system not in left_out]
-    recorded = [load for load in LOADS if options.row in load.name]
+    wanted = options.row or [""]
+    rows = [
+        row
+        for row in ROWS
+        if any(text in row.name for text in wanted) and row.system not in left_out
+    ]
+    recorded = [load for load in LOADS if any(text in load.name for text in wanted)]
     with temporary_directory() as name, ExitStack() as stack:
         try:
             others = {

@@ -14,8 +14,8 @@ from wakelog.actors.deploy.plan import UpOptions
 from wakelog.actors.deploy.planning import make_plan
 from wakelog.actors.deploy.supervised import hosted_brokers
 from wakelog.actors.ray.hosted_ray import hosted_ray
+from wakelog.ray_data import read_wakelog, write_wakelog
 from wakelog.spark.handoff import held_snapshot, read_snapshot
-from wakelog.spark.ray_data import read_wakelog
 from wakelog.spark.session import open_session
 
 
@@ -42,6 +42,10 @@ def main(store: str, name_server_port: int = 9876, broker_port: int = 10911) -> 
             print("Spark reads", table.count(), "orders")
             dataset = read_wakelog("orders", snapshots=[snapshot])
             print("Ray Data reads", dataset.count(), "orders")
+            paid = dataset.select_columns(["body", "tags"])
+            write_wakelog(paid, plan.name_server_address, "paid")
+        with held_snapshot(broker, holder="the example") as snapshot:
+            print("Ray Data wrote", read_snapshot(spark, snapshot, topic="paid").count(), "orders")
     spark.stop()
 
 

@@ -81,6 +81,7 @@ def test_spark_reads_a_snapshot_of_actors_and_hosts_a_broker(
         *(f"{part}: {ORDERS} {ORDERS}" for part in parts),
         "Spark reads 1000 orders",
         "Ray Data reads 1000 orders",
+        "Ray Data wrote 1000 orders",
         "inside: in order",
     ):
         assert line in output, output
