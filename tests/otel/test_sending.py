@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 from opentelemetry import context, trace
 from opentelemetry.sdk.trace import Span, SpanProcessor
-from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult
+from opentelemetry.sdk.trace.sampling import (
+    Decision,
+    ParentBased,
+    Sampler,
+    SamplingResult,
+    TraceIdRatioBased,
+)
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 
 from tests.otel.recording import (
@@ -43,8 +49,9 @@ def run(broker: EmbeddedBroker, body: Callable[[Producer], Awaitable[None]]) -> 
     asyncio.run(main())
 
 
-def contexts_in(broker: EmbeddedBroker, topic: str) -> list[str | None]:
-    return [message.properties.get("traceparent") for message in broker.messages(topic)]
+def contexts_in(broker: EmbeddedBroker, topic: str, count: int = 1) -> list[str | None]:
+    messages = broker.wait_for_messages(topic, count=count)
+    return [message.properties.get("traceparent") for message in messages]
 
 
 def test_a_send_has_a_span_of_the_callers_trace(
@@ -64,7 +71,7 @@ def test_a_send_has_a_span_of_the_callers_trace(
         span_id(caller),
     )
     found = values(span)
-    [message] = broker.messages("one")
+    [message] = broker.wait_for_messages("one")
     assert found.pop("message.id") == message.message_id
     assert found.pop("destination.partition.id") == str(message.queue_id)
     assert f"{found.pop('server.address')}:{found.pop('server.port')}" == broker.address
@@ -91,7 +98,7 @@ def test_sends_at_the_same_time_have_a_span_and_a_context_each(
 
     run(broker, body)
     assert len({trace_id(span) for span in recording.spans("send many")}) == 40
-    assert len(set(contexts_in(broker, "many"))) == 40
+    assert len(set(contexts_in(broker, "many", 40))) == 40
     [sent] = recording.points("messaging.client.sent.messages")
     [duration] = recording.points("messaging.client.operation.duration")
     assert sent.value == 40
@@ -111,7 +118,7 @@ def test_a_list_has_one_span_that_all_its_messages_know(
     several, of_both = recording.spans()
     assert (several.name, values(several)["batch.message_count"]) == ("send_many list", 50)
     assert (of_both.name, "destination.name" in values(of_both)) == ("send_many", False)
-    found = contexts_in(broker, "list")
+    found = contexts_in(broker, "list", 51)
     assert len(found) == 51
     assert {str(x).split("-")[2] for x in found} == {
         f"{span_id(several):016x}",
@@ -150,7 +157,6 @@ def test_the_block_of_a_transaction_is_not_within_its_span(
     run(broker, body)
     assert seen == [trace.INVALID_SPAN]
     first, second = recording.spans("transaction paid")
-    broker.wait_for_messages("paid", count=1)
     [committed] = contexts_in(broker, "paid")
     assert committed is not None and f"{span_id(first):016x}" in committed
     assert second.status.is_unset  # the half message was sent
@@ -253,8 +259,7 @@ def test_where_nothing_records_a_context_is_passed_on(broker: EmbeddedBroker) ->
 
     with unrecorded():
         run(broker, body)
-    broker.wait_for_messages("passed", count=5)
-    assert Counter(contexts_in(broker, "passed")) == {None: 1, PARENT: 4}
+    assert Counter(contexts_in(broker, "passed", 5)) == {None: 1, PARENT: 4}
 
 
 def test_where_nothing_records_the_call_is_the_clients_own() -> None:
@@ -285,7 +290,7 @@ def test_a_trace_that_is_not_sampled_costs_no_attributes_and_is_passed_on(
     with recorded(Noting()) as recording:
         run(broker, body)
     assert recording.spans() == []
-    assert [str(x)[-3:] for x in contexts_in(broker, "unsampled")] in (["-02"] * 2, ["-00"] * 2)
+    assert [str(x)[-3:] for x in contexts_in(broker, "unsampled", 2)] in (["-02"] * 2, ["-00"] * 2)
     assert asked == [
         {
             "messaging.system": "rocketmq",
@@ -314,6 +319,40 @@ def test_a_processor_that_sees_spans_begin_sees_those_of_sends(broker: EmbeddedB
         run(broker, body)
     [span] = recording.spans("send begun")
     assert (seen, values(span)["own"]) == (["send begun"], 1)
-    [message] = broker.messages("begun")
+    [message] = broker.wait_for_messages("begun")
     assert values(span)["message.id"] == message.message_id
     assert f"{span_id(span):016x}" in message.properties["traceparent"]
+
+
+@pytest.mark.parametrize(("ratio", "flags"), [(0.0, {0, 2}), (1.0, {1, 3})])
+def test_a_ratio_decides_with_the_id_that_is_passed_on(
+    broker: EmbeddedBroker, ratio: float, flags: set[int]
+) -> None:
+    topic = f"ratio-{ratio}".replace(".", "-")
+
+    async def body(producer: Producer) -> None:
+        for _ in range(3):
+            await producer.send(topic, b"x")
+
+    with recorded(ParentBased(TraceIdRatioBased(ratio))) as recording:
+        run(broker, body)
+    parts = [str(text).split("-") for text in contexts_in(broker, topic, 3)]
+    assert len({trace for _, trace, _, _ in parts}) == 3
+    assert {int(part[3], 16) for part in parts} <= flags
+    wanted = {part[1] for part in parts} if ratio else set()
+    assert {f"{trace_id(span):032x}" for span in recording.spans()} == wanted
+
+
+def test_half_of_the_traces_are_half(broker: EmbeddedBroker) -> None:
+    async def body(producer: Producer) -> None:
+        await asyncio.gather(*(producer.send("halves", b"x") for _ in range(200)))
+
+    with recorded(TraceIdRatioBased(0.5)) as recording:
+        run(broker, body)
+    sampled = {
+        str(text).split("-")[1]
+        for text in contexts_in(broker, "halves", 200)
+        if int(str(text)[-2:], 16) & 1
+    }
+    assert {f"{trace_id(span):032x}" for span in recording.spans()} == sampled
+    assert 40 < len(sampled) < 160

@@ -59,9 +59,14 @@ def properties_of(context: Context) -> str:
 
 def properties_within(begun: Begun, context: Context) -> str:
     """Return the properties of a span's messages. context: the one that it has begun in."""
-    if begun.state or not _is_default() or (context and baggage.get_all(context)):
+    if begun.state or not is_default() or (context and baggage.get_all(context)):
         return properties_of(trace.set_span_in_context(begun.span, context))
-    return f"{_TRACEPARENT}{begun.trace_id:032x}-{begun.span_id:016x}-{begun.flags:02x}"
+    return plain_properties(begun.trace_id, begun.span_id, begun.flags)
+
+
+def plain_properties(trace_id: int, span_id: int, flags: int) -> str:
+    """Return the properties of a context without more; they are right where `is_default` is."""
+    return f"{_TRACEPARENT}{trace_id:032x}-{span_id:016x}-{flags:02x}"
 
 
 def has_context(message: ReceivedMessage) -> bool:
@@ -104,7 +109,7 @@ def _span_context(pairs: tuple[str, ...]) -> SpanContext:
 
 def _plain_context(pairs: tuple[str, ...]) -> SpanContext | None:
     """Return what a single property says in W3C's form, without the propagators; else None."""
-    if len(pairs) > 1 or not _is_default() or not (found := _PLAIN.fullmatch(pairs[0])):
+    if len(pairs) > 1 or not is_default() or not (found := _PLAIN.fullmatch(pairs[0])):
         return None
     trace_id, span_id, flags = found.groups()
     context = SpanContext(int(trace_id, 16), int(span_id, 16), True, TraceFlags(int(flags, 16)))
@@ -126,7 +131,7 @@ def _pair(text: str, begin: str) -> str:
     return text[place:] if end < 0 else text[place:end]
 
 
-def _is_default() -> bool:
+def is_default() -> bool:
     """Return whether the names of the context are those of W3C, as without a configuration."""
     return _is_w3c(propagate.get_global_textmap())
 

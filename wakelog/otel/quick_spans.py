@@ -103,6 +103,16 @@ class QuickSpans:
         found: bool = self._is_usable and self._is_enabled()
         return found
 
+    def drawn(self) -> tuple[int, bool]:
+        """Return the id of a new trace, and whether the sampler certainly drops it."""
+        trace_id: int = self._make_trace_id()
+        rule = self._rule
+        return trace_id, rule is not None and trace_id & IDS_COMPARED >= rule.sampled_below
+
+    def dropped(self, trace_id: int) -> tuple[int, int, int]:
+        """Return the ids and the flags of a span that begins a trace which is dropped."""
+        return trace_id, self._make_span_id(), self._random
+
     def drops(self, context: Context) -> bool:
         """Return whether a span in a context is certainly not recorded: as its parent is not."""
         if self._rule is None or not self._rule.follows_parent:
@@ -111,15 +121,25 @@ class QuickSpans:
         return parent.is_valid and not parent.trace_flags & _SAMPLED
 
     def begin(
-        self, context: Context, name: str, kind: SpanKind, attributes: Attributes, began_ns: int = 0
+        self,
+        context: Context,
+        name: str,
+        kind: SpanKind,
+        attributes: Attributes,
+        *,
+        began_ns: int = 0,
+        drawn: int = 0,
     ) -> Begun:
-        """Begin a span in a context. attributes: for the sampler. began_ns: 0 for now."""
+        """Begin a span in a context. attributes: for the sampler.
+
+        began_ns: 0 for now. drawn: the id of a new trace, if it needs one; 0 for any.
+        """
         parent: SpanContext | None = None
         if context:
             parent = trace.get_current_span(context).get_span_context()
         if parent is None or not parent.is_valid:
             parent, state, flags = None, None, self._random
-            trace_id = self._make_trace_id()
+            trace_id = drawn or self._make_trace_id()
         else:
             trace_id, state = parent.trace_id, parent.trace_state
             flags = parent.trace_flags & _RANDOM

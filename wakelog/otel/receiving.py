@@ -344,7 +344,9 @@ class ReceiveSpans:
         )
         if quick is not None:
             context = contexts.get_current()
-            begun = quick.begin(context, what.name, SpanKind.CLIENT, what.attributes, began_ns)
+            begun = quick.begin(
+                context, what.name, SpanKind.CLIENT, what.attributes, began_ns=began_ns
+            )
             if begun.is_recorded:
                 links = [Link(each, {}) for each in links_to(messages)]
                 found = {**(begun.attributes or {}), **attributes.of_messages(messages)}

@@ -38,7 +38,13 @@ from wakelog.client.sender import Sender, Stored
 from wakelog.otel import attributes
 from wakelog.otel.durations import DURATIONS, Meanwhile
 from wakelog.otel.instruments import Instruments, is_suppressed, now_seconds
-from wakelog.otel.propagation import links_to, properties_of, properties_within
+from wakelog.otel.propagation import (
+    is_default,
+    links_to,
+    plain_properties,
+    properties_of,
+    properties_within,
+)
 from wakelog.otel.quick_spans import QuickSpans
 from wakelog.protocol.names import TRACE_TOPIC
 
@@ -71,7 +77,11 @@ class SendSpans:
                 return _passing_on(running) if context else running
             if (quick := instruments.quick) is None:
                 return self._send(method, self_, topic, body, fields)
-            return _send_quickly(quick, context, method, self_, topic, body, fields)
+            trace_id, is_dropped = (0, False) if context else quick.drawn()
+            if is_dropped and is_default():
+                properties = plain_properties(*quick.dropped(trace_id))
+                return _appending(properties, method(self_, topic, body, **fields))
+            return _send_quickly(quick, context, trace_id, method, self_, topic, body, fields)
 
         return send
 
@@ -244,6 +254,7 @@ def _passing_on(running: Coroutine[Any, Any, Any]) -> Coroutine[Any, Any, Any]:
 
 
 async def _appending(properties: str, running: Awaitable[Any]) -> Any:
+    """Wait for a call, each message of which has these properties, too."""
     token = APPENDED.set(properties)
     try:
         return await running
@@ -270,6 +281,7 @@ async def _within(span: Span, running: Coroutine[Any, Any, Any]) -> Any:
 async def _send_quickly(
     quick: QuickSpans,
     context: Context,
+    drawn: int,
     method: Method,
     client: Producer,
     topic: str,
@@ -278,7 +290,7 @@ async def _send_quickly(
 ) -> Receipt:
     name = topic if isinstance(topic, str) else ""
     what = attributes.operation("send", attributes.SEND, name, client._options.namespace)
-    span = quick.begin(context, what.name, SpanKind.PRODUCER, what.attributes)
+    span = quick.begin(context, what.name, SpanKind.PRODUCER, what.attributes, drawn=drawn)
     token = APPENDED.set(properties_within(span, context))
     try:
         receipt: Receipt = await method(client, topic, body, **fields)
