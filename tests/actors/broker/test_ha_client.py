@@ -39,7 +39,7 @@ class Transport:
 class Slave:
     """A slave with an empty log whose master's is empty."""
 
-    def __init__(self, failure: str = "") -> None:
+    def __init__(self, failure: str = "", silent_ms_max: int = 20_000) -> None:
         self.failure = failure
         self.turns = 0
         self.taken: list[bytes] = []
@@ -50,7 +50,7 @@ class Slave:
             end_turn=self.end_turn,
         )
         core = HaClientState(
-            HaClientSettings(),
+            HaClientSettings(housekeeping_ms=silent_ms_max),
             MasterLog(0, 0, SEGMENT_BYTES),
             own_end=0,
             overlap=b"",
@@ -84,6 +84,14 @@ async def test_the_first_report_is_sent_at_once() -> None:
     assert "closed the connection" in await slave.connection.ended
     slave.connection.close()
     assert slave.transport.is_aborted and slave.taken == []
+
+
+@on_loop
+async def test_a_master_that_takes_the_connection_and_says_nothing_is_given_up() -> None:
+    slave = Slave(silent_ms_max=1)
+    with pytest.raises(FetchEnded, match="nothing was received"):
+        await slave.connection.ended
+    slave.connection.close()
 
 
 @pytest.mark.parametrize(

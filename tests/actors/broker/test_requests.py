@@ -2,9 +2,11 @@
 
 import asyncio
 import errno
+import logging
 import os
 from collections.abc import Sequence, Set
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,9 +18,11 @@ from wakelog.actors.broker import requests
 from wakelog.actors.services.reput import ReputClient
 from wakelog.actors.transport.service_plan import Transport
 from wakelog.broker.broker import Broker
+from wakelog.broker.decision import Appender, WriteLine
 from wakelog.broker.held_requests import HeldRequests
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.storage.message_store import MessageStore
+from wakelog.telemetry.logs import LineBudget
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
@@ -308,3 +312,15 @@ def test_questions_to_clients_have_a_bound_in_bytes(
             assert "with it 1 questions of 1026 bytes would wait" in (refused.remark or "")
 
     run(main)
+
+
+def test_a_flood_of_lines_is_cut_but_for_those_that_are_kept(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr("wakelog.actors.broker.requests.time.monotonic", lambda: 5.0)
+    own: Any = SimpleNamespace(_line_budget=LineBudget(1))
+    for event, is_kept in [("one", False), ("two", False), ("three", True)]:
+        requests.Requests._write_line(own, WriteLine(Appender.AUDIT, event, {}, is_kept))
+    written = [each for each in ("one", "two", "three") if f"'{each}'" in caplog.text]
+    assert written == ["one", "three"]
