@@ -3,9 +3,9 @@
 What was refused is written, too, but not more of it than REFUSED_MAX within a minute: else whoever
 is refused could push out what was done.
 
-A line of the file has `timestamp`, `account` and `address` as a broker's `audit.log`, and the command
-that was asked for. The broker has a line about the request of it, in the name of the console's
-account.
+A line of the file has `timestamp`, `account` and `address` as a broker's `audit.log`, and the
+command that was asked for. The broker has a line about the request of it, in the name of the
+console's account.
 """
 
 import json

@@ -41,11 +41,14 @@ def test_a_page_that_is_not_there_says_so(browser: Browser) -> None:
 
 
 def test_a_form_without_the_token_of_a_page_changes_nothing(
-    browser: Browser, console_broker: EmbeddedBroker
+    browser: Browser, console_broker: EmbeddedBroker, console: Serving
 ) -> None:
     fields = {"topic": "forged", "cluster": "DefaultCluster", "queues": "4"}
     for token in ("", "0" * 64):
         assert browser.post("/do/create-topic", {**fields, "token": token}).status == 403
+        entry = console.console.audit.entries[0]
+        assert entry.command == "POST /do/create-topic"
+        assert entry.result == "refused: no form of this console, or an old one"
     assert browser.get("/do/create-topic?topic=forged&cluster=DefaultCluster").status == 200
     assert "forged" not in browser.get("/topics").html
 

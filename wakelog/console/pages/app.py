@@ -119,26 +119,26 @@ class Site:
                 bound_form(request, STRANGERS_FORM_BYTES_MAX)
             account = account or NO_ONE
             if not may(account, row.role):
-                self._log_refused(request, account)
+                self._log_refused(request, account, "this account may look alone")
                 raise HTTPException(403, f"{account.name} may look, and change nothing")
             request.state.account = account
             request.state.sessions = self._sessions
             if request.method == "POST":
-                await self._check_form(request)
+                await self._check_form(request, account)
             if account.role > ConsoleRole.NONE:
                 await self._console.reader.viewed()
             return self.respond(request, await row.handler(self._console, request))
 
         return answer
 
-    def _log_refused(self, request: Request, account: Login) -> None:
-        """Write down that an account asked for what it may not do."""
+    def _log_refused(self, request: Request, account: Login, why: str) -> None:
+        """Write down that somebody asked for what is not done."""
         console, host = self._console, request.client.host if request.client else ""
         asked = f"{request.method} {request.url.path}"
-        result = "refused: this account may look alone"
-        console.audit.add_refused(Entry(console.reader.now_ms, account.name, host, asked, result))
+        entry = Entry(console.reader.now_ms, account.name, host, asked, f"refused: {why}")
+        console.audit.add_refused(entry)
 
-    async def _check_form(self, request: Request) -> None:
+    async def _check_form(self, request: Request, account: Login) -> None:
         """Raises: HTTPException for a form that no page of this console made."""
         if is_foreign(request):
             raise HTTPException(403, "This form comes from the page of another site")
@@ -148,6 +148,7 @@ class Site:
             raise HTTPException(400, "The form did not come whole") from None
         token = form.get(TOKEN_FIELD)
         if not isinstance(token, str) or not self._sessions.is_own_form(request, token):
+            self._log_refused(request, account, "no form of this console, or an old one")
             raise HTTPException(403, "This form is too old. Open the page again, and repeat it")
 
     def respond(self, request: Request, page: Page | Response) -> Response:
