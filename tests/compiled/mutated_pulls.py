@@ -34,9 +34,15 @@ class Log:
     def segment_end(self, physical_offset: int) -> int:
         return physical_offset - physical_offset % SEGMENT_BYTES + SEGMENT_BYTES
 
-    def view(self, begin: int, size: int, *, blocking: bool = True) -> memoryview | None:
+    def view(
+        self, begin: int, size: int, *, blocking: bool = True, into: memoryview | None = None
+    ) -> memoryview | None:
         self.reads += 1
-        return memoryview(array("B", self._data[begin : begin + size]))
+        found = memoryview(array("B", self._data[begin : begin + size]))
+        if into is None:
+            return found
+        into[:] = found
+        return into
 
 
 @cache

@@ -130,7 +130,8 @@ int join_records(struct bytes view, int64_t begin, struct bytes entries, size_t 
         const uint8_t *record = view.begin + (each.begin - begin);
         if (!is_common(record, each))
             return 0;
-        memcpy(out + used, record, (size_t)each.size);
+        if (record != out + used) /* it may have been read to its place */
+            memcpy(out + used, record, (size_t)each.size);
         used += (size_t)each.size;
     }
     return used == out_size;

@@ -87,17 +87,25 @@ class CommitLogReader:
         return data if len(data) == size_bytes else None
 
     def view(
-        self, physical_offset: int, size_bytes: int, *, blocking: bool = True
+        self,
+        physical_offset: int,
+        size_bytes: int,
+        *,
+        blocking: bool = True,
+        into: memoryview | None = None,
     ) -> memoryview | None:
         """Do what `read` does without a copy; valid until the next call.
 
         blocking: if False, also return None if the disk would be needed.
+        into: a buffer of the caller with this size, in the place of the reader's own.
         Raises: StoreFailed.
         """
         file = self._find(physical_offset)
         if file is None:
             return None
-        if size_bytes > VIEW_BYTES_KEPT_MAX:
+        if into is not None:
+            view = into
+        elif size_bytes > VIEW_BYTES_KEPT_MAX:
             view = memoryview(bytearray(size_bytes))
         else:
             if size_bytes > len(self._kept):

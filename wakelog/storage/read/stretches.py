@@ -67,7 +67,9 @@ def join_stretches(
     out = library.make_room(sum(each.size_bytes for each in stretches))
     at = 0
     for each in stretches:
-        view = log.view(each.begin, each.end - each.begin, blocking=blocking)
+        has_gaps = each.end - each.begin > each.size_bytes
+        place = None if has_gaps else memoryview(out)[at : at + each.size_bytes]
+        view = log.view(each.begin, each.end - each.begin, blocking=blocking, into=place)
         if view is None:
             return None
         where = each.entries, out, at, each.size_bytes
