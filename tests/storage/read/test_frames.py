@@ -27,10 +27,15 @@ class CountingReader(CommitLogReader):
     reads = 0
 
     def view(
-        self, physical_offset: int, size_bytes: int, *, blocking: bool = True
+        self,
+        physical_offset: int,
+        size_bytes: int,
+        *,
+        blocking: bool = True,
+        into: memoryview | None = None,
     ) -> memoryview | None:
         self.reads += 1
-        return super().view(physical_offset, size_bytes, blocking=blocking)
+        return super().view(physical_offset, size_bytes, blocking=blocking, into=into)
 
 
 def pattern(begin: int, end: int) -> bytes:
