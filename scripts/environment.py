@@ -70,7 +70,7 @@ LEFT_OUT = (
     "ray/jars",  # to run actors in Java
     "ray/rllib",  # reinforcement learning, which no other part of Ray imports
 )
-"""What `./dev up` takes out of Ray after the installation, 50 MB: nothing of it can be used here."""
+"""What `./dev up` takes out of Ray after the installation, 50 MB: none of it can be used here."""
 
 # What an installer prints when it fails, and what to do about it; the first match is told.
 REMEDIES = (
@@ -316,7 +316,9 @@ class Installer:
     def make_whole(self) -> None:
         """Have a package that lacks a part installed again: an installer sees its version only."""
         for packages in self._packages():
-            lacking = {name.partition("/")[0] for name in LEFT_OUT if not (packages / name).exists()}
+            lacking = {
+                name.partition("/")[0] for name in LEFT_OUT if not (packages / name).exists()
+            }
             for name in sorted(name for name in lacking if (packages / name).exists()):
                 own = (str(self._python), "-m", "pip", "uninstall", "--yes", name)
                 by_uv = (self._uv or "", "pip", "uninstall", "--python", str(self._python), name)
