@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow
@@ -13,6 +14,7 @@ from tests.client.clusters import NAME_SERVER, messages
 from tests.client.group_cluster import RETRY, GroupCluster, two_queues
 from tests.fakes.records import record
 from wakelog.client import sync
+from wakelog.client.arrow_tables import BATCH_BYTES, BATCH_BYTES_COMPRESSED, _in_parts
 from wakelog.client.consumer import Consumer
 from wakelog.compiled.library import CHOICE
 from wakelog.protocol.body_codec import MessageQueue
@@ -54,6 +56,15 @@ def test_no_message_is_made_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
         assert consumer.position(QUEUE) == 40
 
     run_with(work)
+
+
+@pytest.mark.parametrize("has_compressed", [False, True])
+def test_a_batch_has_as_many_pulls_as_it_has_room_for(has_compressed: bool) -> None:
+    room = BATCH_BYTES_COMPRESSED if has_compressed else BATCH_BYTES
+    sizes = [room // 2, room // 2, 1, room + 1, room]
+    rows: Any = [SimpleNamespace(size_bytes=n, has_compressed=has_compressed) for n in sizes]
+    parts = [[each.size_bytes for each in part] for part in _in_parts(rows)]
+    assert parts == [sizes[:2], sizes[2:3], sizes[3:4], sizes[4:]]
 
 
 def test_the_stream_acknowledges_a_batch_when_the_next_is_asked_for() -> None:
