@@ -21,6 +21,7 @@ from tests.client.odd_values import (
 from wakelog.client.errors import InvalidArgument
 from wakelog.client.plain import (
     check_flags,
+    delay_milliseconds,
     milliseconds,
     moment_milliseconds,
     plain_bytes,
@@ -90,6 +91,13 @@ def test_only_true_and_false_are_flags(given: Any) -> None:
 def test_what_is_no_path_is_refused(given: Any) -> None:
     with pytest.raises(InvalidArgument, match=r"^which is .*\. Give a Path"):
         plain_path("which", given)
+
+
+def test_a_delay_is_0_or_more() -> None:
+    assert delay_milliseconds(timedelta()) == 0
+    assert delay_milliseconds(timedelta(seconds=1.5)) == 1500
+    with pytest.raises(InvalidArgument, match=r"^delay is .*\. Give a time of 0 or more"):
+        delay_milliseconds(timedelta(microseconds=-1))
 
 
 def test_a_span_of_time_of_any_class_is_a_plain_one() -> None:
