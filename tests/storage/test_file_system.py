@@ -1,5 +1,6 @@
 """One contract, three file systems: the real one, a plain one in memory, the simulated disk's."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -230,6 +231,21 @@ print(fs.lock_byte(fd, 0), fs.lock_byte(fd, 1), fs.lock_holder(fd, 0))
 
 
 class TestReal:
+    @pytest.mark.parametrize("number", [errno.EINVAL, errno.EOPNOTSUPP])
+    def test_where_holes_are_not_told_all_is_data(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+    ) -> None:
+        def refuse(*_: object) -> int:
+            raise OSError(number, "no holes here")
+
+        fs = FileSystem()
+        fd = fs.open(f"{tmp_path}/file", create=True)
+        fs.truncate(fd, 100)
+        monkeypatch.setattr(os, "lseek", refuse)
+        assert [fs.next_data(fd, position) for position in (0, 99, 100)] == [0, 99, None]
+        assert fs.data_end(fd, 0) == 100
+        fs.close(fd)
+
     def test_several_files_are_synced_as_each_is(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -114,6 +114,17 @@ def test_a_file_of_another_length_is_not_taken(fs: MemoryFileSystem) -> None:
     assert read_file(fs, PATH) == b"short"
 
 
+def test_a_file_of_another_length_that_came_meanwhile_is_not_taken(fs: MemoryFileSystem) -> None:
+    class Overtaken(MemoryFileSystem):
+        def rename_new(self, source: str, target: str) -> None:
+            write_file(fs, PATH, b"short")
+            super().rename_new(source, target)
+
+    with pytest.raises(DamagedStore):
+        make(Overtaken(fs.other_process()._disk))
+    assert read_file(fs, PATH) == b"short"
+
+
 @pytest.mark.parametrize("number", [errno.EXDEV, errno.EACCES])
 def test_a_folder_on_a_disk_of_its_own_is_built_in(fs: MemoryFileSystem, number: int) -> None:
     fs.fail("rename_new", number=number)

@@ -16,6 +16,7 @@ from wakelog.storage.durability.sum_keeper import SumWriter, compare_sums
 from wakelog.storage.durability.watermark import Watermark, read_mark
 from wakelog.storage.errors import DamagedStore, StoreError, StoreFull
 from wakelog.storage.message_store import MessageStore
+from wakelog.storage.paths import offset_name
 from wakelog.storage.recovery import steps
 from wakelog.storage.recovery.steps import (
     RecoveryReport,
@@ -405,6 +406,15 @@ def test_queues_without_a_log_are_emptied() -> None:
     report = crashed.recover()
     assert (report.log_begin, report.log_end, report.dispatch_from) == (0, 0, 0)
     assert report.queue_offsets.get(KEY, 0) == 0
+
+
+def test_a_queue_that_no_record_belongs_to_goes_where_the_whole_log_was_checked() -> None:
+    crashed = CrashedStore()
+    unused = f"{CONFIG.paths.consume_queue('Unused', 0)}/{offset_name(0)}"
+    write_file(crashed.fs, unused, bytes(CONFIG.consume_queue_bytes))
+    report = crashed.recover()
+    assert report.checked_from == 0
+    assert not crashed.fs.exists(unused)
 
 
 @pytest.mark.parametrize("clean", [True, False])
