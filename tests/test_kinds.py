@@ -216,29 +216,34 @@ def test_a_split_run_counts_all_processes_and_shows_what_failed(
 FREE_AND_SHARED = """
 import os, pathlib, time
 @pytest.fixture(scope="session")
-def shared(): return 1
-def waits(word):
+def shared():
+    yield 1
+    note("ended")
+def ran():
+    file = pathlib.Path("ran")
+    return [line.split() for line in file.read_text().splitlines()] if file.exists() else []
+def waits(true):
     limit = time.monotonic() + 20
-    while not pathlib.Path(word).exists():
+    while not true():
         assert time.monotonic() < limit
         time.sleep(0.01)
 def note(word):
     with open("ran", "a") as file: file.write(f"{word} {os.getpid()}\\n")
 @pytest.mark.java
 def test_first(shared):
-    note("first")
-    waits("taken")  # by the other process, while this one is busy
+    note("first")  # both other processes are busy, and so the third module comes here
+    waits(lambda: len({number for word, number in ran() if word == "free"}) == 2)
 @pytest.mark.java
 def test_after(shared): note("after")
 """
 FREE = """
 import pytest
-from test_it import note
+from test_it import note, ran, waits
 @pytest.mark.java
 @pytest.mark.parametrize("number", range(2))
 def test_free(number):
     note("free")
-    open("taken", "w").close()
+    waits(lambda: "ended" in dict(ran()))  # what is shared, with the last who shares it
 """
 
 
@@ -247,16 +252,16 @@ def test_free(number):
 def test_what_shares_nothing_runs_once_and_in_the_process_that_has_time(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytester.makepyfile(test_z_free=FREE)
+    pytester.makepyfile(test_x_free=FREE, test_y_free=FREE, test_z_free=FREE)
     result = run_split(
         pytester, monkeypatch, PASSING + FREE_AND_SHARED, without=_WITHOUT_ALL_BUT_JAVA
     )
-    assert (result.ret, result.outlines[-1]) == (0, "5 passed, 0 failed")
+    assert (result.ret, result.outlines[-1]) == (0, "9 passed, 0 failed")
     ran = [line.split() for line in (pytester.path / "ran").read_text().splitlines()]
-    assert sorted(word for word, _ in ran) == ["after", "first", "free", "free"]
+    assert sorted(word for word, _ in ran) == ["after", "ended", "first", *["free"] * 6]
     by_word = {word: {number for name, number in ran if name == word} for word, _ in ran}
-    assert by_word["first"] == by_word["after"] != by_word["free"]
-    assert len(by_word["free"]) == 1
+    assert by_word["first"] == by_word["after"] == by_word["ended"]
+    assert len(by_word["free"] - by_word["first"]) == 2
 
 
 @pytest.mark.process

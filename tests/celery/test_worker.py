@@ -17,6 +17,8 @@ pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 SECONDS = 20.0
 LATE_SECONDS_MAX = 3.0
+IN_HAND_MAX = 8
+"""Two processes of a worker, which fetch four tasks for each."""
 
 
 @pytest.fixture(scope="module")
@@ -83,4 +85,5 @@ def test_a_worker_that_ends_in_order_leaves_nothing_undone(
             tasks.note.delay(number)
         other.stop()
     wait_for(lambda: len(runs_of(folder)) == 60)
-    assert runs_of(folder).total() == 60
+    repeated = runs_of(folder).total() - 60
+    assert repeated <= IN_HAND_MAX, "only what was in hand when its queue went to the other worker"
