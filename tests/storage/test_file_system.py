@@ -232,7 +232,7 @@ print(fs.lock_byte(fd, 0), fs.lock_byte(fd, 1), fs.lock_holder(fd, 0))
 
 class TestReal:
     @pytest.mark.parametrize("number", [errno.EINVAL, errno.EOPNOTSUPP])
-    def test_where_holes_are_not_told_all_is_data(
+    def test_where_holes_are_not_known_all_is_data(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
     ) -> None:
         def refuse(*_: object) -> int:
