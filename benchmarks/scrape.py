@@ -237,6 +237,7 @@ def main(arguments: Sequence[str]) -> int:
         "turns": [turn for turns in by_interval.values() for turn in turns],
     }
     text = row_lines(result)
+    options.results.mkdir(parents=True, exist_ok=True)
     (options.results / JSON_NAME).write_text(text + "\n")
     print(text)
     is_slow = result["scrape_s_least"] > SCRAPE_SECONDS_MAX

@@ -124,6 +124,7 @@ def main(arguments: Sequence[str]) -> int:
         **found,
     }
     text = row_lines(result)
+    options.results.mkdir(parents=True, exist_ok=True)
     (options.results / JSON_NAME).write_text(text + "\n")
     print(text)
     return 0
