@@ -75,6 +75,8 @@ class Ports(NamedTuple):
     """By which the processes of the broker are told from others."""
     replicas: int = 0
     """Where the metrics of the replicas beside it are."""
+    output: Path = Path()
+    """What `wakelog up` printed, such as that an actor ended and runs again."""
 
 
 def fetch(url: str) -> bytes:
@@ -117,7 +119,8 @@ def running_broker(folder: Path) -> Iterator[Ports]:
         with ExitStack() as stack:
             for name_server in (ports.name_server, replicas.name_server):
                 stack.enter_context(steady_load(f"127.0.0.1:{name_server}"))
-            yield ports._replace(replicas=replicas.metrics)
+            output = folder / "up" / "up.out"
+            yield ports._replace(replicas=replicas.metrics, output=output)
 
 
 @contextmanager
@@ -248,7 +251,7 @@ def test_every_metric_is_served(broker: Ports) -> None:
         for spec in METRICS
         if not (NOT_OF_ONE | NOWHERE).intersection(spec.series_names)
     }
-    assert not missing - served
+    assert not missing - served, broker.output.read_text()
     assert not NOT_OF_ONE & {sample.name for family in families for sample in family.samples}
 
 
