@@ -193,7 +193,7 @@ class Reader:
                 return None
             found = None if mismatched else self._chosen(data, request, view)
             selection, frames = found or (
-                # Python has no more than in other batches.
+                # In Python a record costs more: a large batch is as small as any other.
                 self._select(queue, request._replace(is_large=False), view, mismatched, data),
                 None,
             )
@@ -399,10 +399,8 @@ class Reader:
         joined = join_stretches(library, self._log, found, blocking=request.blocking)
         if joined is None:
             return None
-        count, size_bytes = (
-            sum(each.records_count for each in found),
-            sum(each.size_bytes for each in found),
-        )
+        count = sum(each.records_count for each in found)
+        size_bytes = sum(each.size_bytes for each in found)
         last_entry = min(count * ENTRY.size, len(entries) - ENTRY.size)
         last_seen, _, _ = ENTRY.unpack_from(entries, last_entry)
         last_sent = found[-1].last_sent
