@@ -99,7 +99,7 @@ def test_a_group_is_paused_resumed_changed_cloned_and_deleted(
         came = driver("consumed", name=topic, count=3, timeoutMs=CONSUMED_MS_MAX)
         assert sorted(bodies(came)) == [b"a", b"b", b"c"]
         driver("stopConsuming", name=topic)
-        console.read()
+        wait_until(lambda: is_even(console, group, topic), what="is kept at the broker")
         page = browser.get(f"/groups/{group}").html
         [link] = re.findall(r'href="(/do/change-group[^"]*)"', page)
         assert "nothing changes at 1 broker" in browser.get(html.unescape(link)).text
@@ -115,10 +115,7 @@ def test_a_group_is_paused_resumed_changed_cloned_and_deleted(
         would = browser.get(f"/do/clone-offsets?{urlencode(clone)}").text
         assert f"of topics {topic}" in would
         done(browser, "clone-offsets", **clone)
-        console.read()
-        cloned = console.console.reader.shown.groups[made["group"]].progress
-        offsets = [one for queue, one in cloned.offset_table.items() if queue.topic == topic]
-        assert offsets and all(one.broker_offset == one.consumer_offset for one in offsets)
+        assert is_even(console, made["group"], topic)
         whole = {"group": group, "cluster": cluster_of(console), "offsets": "true"}
         done(browser, "delete-group", **whole, typed=group)
         console.read()
@@ -170,6 +167,14 @@ def test_producers_are_shown_as_far_as_a_broker_says(
 def cluster_of(console: Serving) -> str:
     [reading] = console.console.reader.shown.brokers
     return reading.cluster
+
+
+def is_even(console: Serving, group: str, topic: str) -> bool:
+    """Return whether the broker knows that a group has consumed all of a topic."""
+    console.read()
+    progress = console.console.reader.shown.groups[group].progress
+    offsets = [one for queue, one in progress.offset_table.items() if queue.topic == topic]
+    return bool(offsets) and all(one.broker_offset == one.consumer_offset for one in offsets)
 
 
 def done(browser: Browser, action: str, **fields: str) -> None:
