@@ -20,6 +20,8 @@ from tests.client.odd_values import (
 )
 from wakelog.client.errors import InvalidArgument
 from wakelog.client.plain import (
+    SECONDS_MAX,
+    SHOWN_MAX,
     check_flags,
     delay_milliseconds,
     milliseconds,
@@ -29,7 +31,9 @@ from wakelog.client.plain import (
     plain_secret,
     plain_text,
     plain_texts,
+    positive_milliseconds,
     seconds,
+    seconds_from_now,
     time_span,
     whole_number,
 )
@@ -62,6 +66,28 @@ def test_a_whole_number_of_any_class_is_a_plain_one(given: Any) -> None:
 def test_what_is_no_whole_number_is_refused(given: Any) -> None:
     with pytest.raises(InvalidArgument, match=r"^which is .*\. Give a whole number"):
         whole_number("which", given, 0)
+
+
+def test_a_range_of_whole_numbers_has_both_of_its_ends() -> None:
+    for number in (1, 2, 5):
+        for given in numbers_of(number):
+            assert whole_number("x", given, 1, 5) == number
+    for beyond in (0, 6):
+        for given in numbers_of(beyond):
+            with pytest.raises(InvalidArgument):
+                whole_number("x", given, 1, 5)
+
+
+def test_times_have_exact_limits() -> None:
+    tick = timedelta(microseconds=1)
+    assert positive_milliseconds("x", tick) == 1
+    assert milliseconds("x", timedelta(milliseconds=1) + tick) == 2
+    assert seconds_from_now("x", 0) == 0 and seconds_from_now("x", SECONDS_MAX) == SECONDS_MAX
+    for refused in (-0.001, math.nextafter(SECONDS_MAX, math.inf), math.inf):
+        with pytest.raises(InvalidArgument):
+            seconds_from_now("x", refused)
+    with pytest.raises(InvalidArgument):
+        positive_milliseconds("x", timedelta())
 
 
 @pytest.mark.parametrize("given", bytes_of(b"paid"), ids=lambda given: type(given).__name__)
@@ -135,3 +161,7 @@ def test_a_long_value_is_not_shown_whole() -> None:
     with pytest.raises(InvalidArgument) as caught:
         plain_text("which", list(range(10_000)))
     assert len(str(caught.value)) < 300
+    for length, is_whole in ((SHOWN_MAX - 2, True), (SHOWN_MAX - 1, False)):
+        with pytest.raises(InvalidArgument) as caught:
+            whole_number("which", "x" * length, 0)
+        assert ("... (str)" not in str(caught.value)) is is_whole

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import fields
 
-from wakelog.storage.config import SETTING_CHECKS, BrokerRole, StoreConfig, check_value
+from wakelog.storage.config import RANGES, SETTING_CHECKS, BrokerRole, StoreConfig, check_value
 from wakelog.storage.errors import IllegalConfiguration
 from wakelog.storage.settings_text import plain_type, read_settings, settings_of
 
@@ -85,6 +85,27 @@ def test_every_text_has_a_check_and_every_number_a_range() -> None:
         if plain_type(field.type) is int:
             with pytest.raises(IllegalConfiguration):
                 check_value(field.encode_name, -1)
+
+
+@pytest.mark.parametrize(("key", "ends"), RANGES.items(), ids=str)
+def test_a_range_has_both_of_its_ends_and_nothing_beyond(key: str, ends: tuple[int, int]) -> None:
+    low, high = ends
+    for within in ends:
+        check_value(key, within)
+    for beyond in (low - 1, high + 1):
+        with pytest.raises(IllegalConfiguration):
+            check_value(key, beyond)
+
+
+def test_ports_and_levels_have_exact_limits() -> None:
+    for key, last, beyond in (
+        ("haMasterAddress", "h:1", "h:0"),
+        ("haMasterAddress", "h:65535", "h:65536"),
+        ("messageDelayLevel", " ".join(["1s"] * 1_024), " ".join(["1s"] * 1_025)),
+    ):
+        check_value(key, last)
+        with pytest.raises(IllegalConfiguration):
+            check_value(key, beyond)
 
 
 def test_hours_are_read() -> None:

@@ -1,14 +1,19 @@
 """How far a queue may be read, by the files and one watermark alone."""
 
+import inspect
+
 import pytest
 
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.stores import open_queue_writer, remove_queue_files, store_config
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import IllegalName
+from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.log.mapped_file import OpenFiles
+from wakelog.storage.message_store import MessageStore
 from wakelog.storage.queue.consume_queue import ConsumeQueue
 from wakelog.storage.read.readable import ReadableQueue, ReadableQueues
+from wakelog.storage.read.reader import GetRequest
 
 KEY = ("TopicTest", 0)
 RECORD_BYTES = 100
@@ -127,3 +132,19 @@ def test_a_file_that_was_removed_and_made_again_is_read_by_its_name(
     append(fs, config, 0, 60)
     assert queue.end(60 * RECORD_BYTES) == 60
     assert queue.entries(50, 10, blocking=True) == queue.queue.entries(50, 10) != bytes(200)
+
+
+READERS = (CommitLogReader, ConsumeQueue, GetRequest, MessageStore, ReadableQueue, ReadableQueues)
+
+
+def test_a_reader_waits_for_the_disk_unless_it_is_told_not_to() -> None:
+    """Services call without `blocking`, and would take what is not in the page cache for an end."""
+    defaults = {
+        f"{reader.__name__}.{name}": given.default
+        for reader in READERS
+        for name, member in inspect.getmembers(reader, inspect.isfunction)
+        if (given := inspect.signature(member).parameters.get("blocking")) is not None
+        and given.default is not inspect.Parameter.empty
+    }
+    assert {"ReadableQueue.begin", "MessageStore.get_message"} <= defaults.keys()
+    assert set(defaults.values()) == {True}, defaults
