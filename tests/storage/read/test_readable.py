@@ -137,7 +137,7 @@ def test_a_file_that_was_removed_and_made_again_is_read_by_its_name(
 READERS = (CommitLogReader, ConsumeQueue, GetRequest, MessageStore, ReadableQueue, ReadableQueues)
 
 
-def test_a_reader_waits_for_the_disk_unless_it_is_told_not_to() -> None:
+def test_a_reader_waits_for_the_disk_unless_it_may_not() -> None:
     """Services call without `blocking`, and would take what is not in the page cache for an end."""
     defaults = {
         f"{reader.__name__}.{name}": given.default
