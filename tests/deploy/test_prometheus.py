@@ -75,8 +75,14 @@ class Ports(NamedTuple):
     """By which the processes of the broker are told from others."""
     replicas: int = 0
     """Where the metrics of the replicas beside it are."""
-    output: Path = Path()
-    """What `wakelog up` printed, such as that an actor ended and runs again."""
+    folder: Path = Path()
+    """Of `wakelog up`: what it printed and wrote to its logs says why an actor ended."""
+
+    def said(self) -> str:
+        """Return what it printed, and the logs of what died."""
+        logs = self.folder / "store" / "wakelog.logs"
+        paths = [self.folder / "up.out", logs / "crashes.log", logs / "broker-supervisor.log"]
+        return "".join(path.read_text() for path in paths if path.exists())
 
 
 def fetch(url: str) -> bytes:
@@ -119,8 +125,7 @@ def running_broker(folder: Path) -> Iterator[Ports]:
         with ExitStack() as stack:
             for name_server in (ports.name_server, replicas.name_server):
                 stack.enter_context(steady_load(f"127.0.0.1:{name_server}"))
-            output = folder / "up" / "up.out"
-            yield ports._replace(replicas=replicas.metrics, output=output)
+            yield ports._replace(replicas=replicas.metrics, folder=folder / "up")
 
 
 @contextmanager
@@ -251,7 +256,7 @@ def test_every_metric_is_served(broker: Ports) -> None:
         for spec in METRICS
         if not (NOT_OF_ONE | NOWHERE).intersection(spec.series_names)
     }
-    assert not missing - served, broker.output.read_text()
+    assert sorted(missing - served) == [], broker.said()
     assert not NOT_OF_ONE & {sample.name for family in families for sample in family.samples}
 
 

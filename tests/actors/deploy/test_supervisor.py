@@ -18,6 +18,7 @@ from wakelog.actors.deploy import supervisor as module
 from wakelog.actors.deploy.supervisor import SupervisorActor
 from wakelog.actors.services.table import needed_services
 from wakelog.storage.config import StoreConfig
+from wakelog.telemetry.crash_traces import CRASH_FILE
 from wakelog.telemetry.pieces import encode_pieces
 
 HERE = {"process_id": os.getpid(), "node_id": ""}
@@ -192,16 +193,26 @@ def test_while_it_starts_it_reports_what_it_waits_for(
     run(main)
 
 
-def test_a_broker_that_died_is_started_again_on_its_own_store(harness: Harness) -> None:
+def test_a_broker_that_died_is_started_again_on_its_own_store(
+    harness: Harness, caplog: pytest.LogCaptureFixture
+) -> None:
+    crash_file = Path(harness.plan["log_directory"]) / CRASH_FILE
+    crash_file.parent.mkdir()
+    crash_file.write_text("of an earlier crash\n")
+
     async def main() -> None:
         supervisor = await harness.started()
         broker = harness.actors["Broker"]
         while os.getpid() not in harness.deaths:
             await asyncio.sleep(0)
+        with crash_file.open("a") as file:
+            file.write("Fatal Python error: Bus error\n\nThread 0x1\n")
         harness.deaths[os.getpid()].set()
         while len(broker.store_ids) < 2:
             await asyncio.sleep(0)
         assert broker.store_ids == [None, "s"]
+        [died] = [x.msg for x in caplog.records if "actor died" in str(x.msg)]
+        assert "'cause': 'Fatal Python error: Bus error'" in str(died)
         assert (await supervisor.statistics())["supervisor"]["restart_count"] >= 1
         await supervisor.stop()
 

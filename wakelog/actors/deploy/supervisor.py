@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Awaitable
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -41,6 +42,7 @@ from wakelog.broker.traffic_columns import join_pieces
 from wakelog.network.background import keep, log_failure, run_once
 from wakelog.network.errors import PortUnavailable
 from wakelog.telemetry.build import build_facts
+from wakelog.telemetry.crash_traces import CRASH_FILE, Crashes
 from wakelog.telemetry.exposition import MetricsServer
 from wakelog.telemetry.logs import Log, News, logger
 from wakelog.telemetry.metrics import specs_of
@@ -60,6 +62,9 @@ SCRAPED_SECONDS_MAX = 1.0
 
 STOP_SECONDS_MAX = 60.0
 """How long one broker may take to stop: Reput has 30 s to reach the end, other services 10 s."""
+
+
+ON_OTHER_NODE = f"see {CRASH_FILE} and the logs on its node"
 
 
 class SupervisorActor:
@@ -186,10 +191,12 @@ class SupervisorActor:
     # The watch.
 
     async def _restart_when_dead(self, process: SupervisedProcess) -> None:
-        failures = News()
+        failures, crashes = News(), Crashes(self._log_directory(process))
         while True:
             await process.wait_death()
-            self._log.warning("actor died", actor_kind=process.kind, broker=process.broker_name)
+            who = {"actor_kind": process.kind, "broker": process.broker_name}
+            cause = crashes.cause() if process.is_here else ON_OTHER_NODE
+            self._log.warning("actor died", **who, cause=cause)
             process.restart_count += 1
             while True:
                 try:
@@ -311,6 +318,13 @@ class SupervisorActor:
                 },
             },
         }
+
+    def _log_directory(self, process: SupervisedProcess) -> Path:
+        """Return where a broker or the name server writes its logs."""
+        for broker in self._plan.brokers:
+            if broker.name == process.broker_name:
+                return Path(broker.log_directory)
+        return Path(self._plan.log_directory)
 
     def _processes(self) -> list[SupervisedProcess]:
         """Return every actor but this one, in the order in which they end."""

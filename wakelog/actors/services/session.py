@@ -9,6 +9,7 @@ import msgspec
 from wakelog.actors.transport.service_plan import LogSettings
 from wakelog.broker.trouble import CHECK_DISK
 from wakelog.storage.config import StoreConfig
+from wakelog.telemetry.crash_traces import keep_crash_traces
 from wakelog.telemetry.logs import configure_logs
 
 BROKER: Final = "broker"
@@ -59,11 +60,13 @@ class NotAttached(Refused):
 
 def open_logs(plan: LogSettings, actor: str, epoch: int, broker: str = "") -> None:
     """Let this process write its part of the logs. broker: for which it works, "" for several."""
+    directory = Path(plan.log_directory)
     configure_logs(
-        Path(plan.log_directory),
+        directory,
         actor=actor,
         epoch=epoch,
         broker=broker,
         log_format=plan.log_format,
         level=getattr(logging, plan.log_level.name),
     )
+    keep_crash_traces(directory)
