@@ -20,6 +20,7 @@ from wakelog.client.messages import (
     EncodedMessage,
     Message,
     SendRequest,
+    batched_bytes,
     encode,
     pack,
     stored_again,
@@ -56,6 +57,12 @@ def test_limits_end_a_request_and_a_larger_message_goes_alone() -> None:
     assert packed(*[small] * 7, rows_max=3) == [[3], [3], [1]]
     assert packed(small, small, large, small, bytes_max=100) == [[2], [1], [1]]
     assert packed() == []
+
+
+def test_a_request_may_have_exactly_its_greatest_size() -> None:
+    size = batched_bytes(message(b"x"))
+    assert packed(*[message(b"x")] * 4, bytes_max=2 * size) == [[2], [2]]
+    assert packed(*[message(b"x")] * 4, bytes_max=2 * size - 1) == [[1]] * 4
 
 
 def test_messages_of_a_queue_or_sharding_key_keep_their_order() -> None:

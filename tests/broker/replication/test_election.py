@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from tests.simulation.group_disk import SlotFileModel
 from wakelog.broker.replication.election import (
+    STAGGER_MS,
     Election,
     ElectionSettings,
     ReadRegister,
@@ -219,6 +220,19 @@ def test_a_member_waits_until_master_and_register_stand_still() -> None:
     assert proposal.state.master == 2 and proposal.state.in_sync == {2, 3}
     assert node.epochs.promise == proposal.state.epoch == 5, "promised before it is proposed"
     assert node.election.leader == 0
+
+
+@pytest.mark.parametrize(("own_end", "longer_ms"), [(10, 0), (9, SETTINGS.behind_ms)])
+def test_a_member_waits_for_its_turn_and_longer_if_it_lacks_records(
+    own_end: int, longer_ms: int
+) -> None:
+    node, state = Node(2), state_of(1, {1, 2, 3})
+    node.read(state, "9")
+    node.election.on_frame(10, own_end, 0, node.now_ms)
+    node.now_ms += SETTINGS.patience_ms + 2 * STAGGER_MS + longer_ms
+    assert not any(isinstance(action, ReplaceState) for action in node.read(state, "9"))
+    node.now_ms += 1
+    assert any(isinstance(action, ReplaceState) for action in node.read(state, "9"))
 
 
 def test_one_outside_the_set_or_being_seeded_never_proposes_itself() -> None:

@@ -183,6 +183,13 @@ class TestLimits:
         assert log.append(draft(b"x" * 100), NOW_MS).status is PutStatus.PUT_OK
         assert log.append(draft(b"x" * 101), NOW_MS).status is PutStatus.MESSAGE_ILLEGAL
 
+    @pytest.mark.parametrize("kind", ["one", "batch", "encoded"])
+    def test_what_has_the_greatest_size_is_stored(self, kind: str) -> None:
+        size = append_as(open_log(MemoryFileSystem(), small_config()), kind, NOW_MS).size_bytes
+        for bytes_max, fits in ((size, True), (size - 1, False)):
+            log = open_log(MemoryFileSystem(), small_config(message_bytes_max=bytes_max))
+            assert (append_as(log, kind, NOW_MS).status is PutStatus.PUT_OK) is fits
+
     def test_the_longest_properties_are_stored(self, fs: MemoryFileSystem) -> None:
         config = small_config(commit_log_file_bytes=1 << 17)
         log = open_log(fs, config)
