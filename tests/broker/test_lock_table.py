@@ -8,7 +8,7 @@ from wakelog.broker import lock_table
 from wakelog.broker.error_response import LimitReached
 from wakelog.broker.lock_table import LOCK_LIVE_MS_MAX, LockTable
 from wakelog.broker.table_limits import TableLimits
-from wakelog.protocol.bodies import HeldLocks, decode_body, encode_body
+from wakelog.protocol.bodies import HeldLock, HeldLocks, decode_body, encode_body
 from wakelog.protocol.body_codec import MessageQueue
 
 Q0, Q1 = MessageQueue("T", "broker-a", 0), MessageQueue("T", "broker-a", 1)
@@ -123,6 +123,13 @@ def test_another_broker_has_the_locks_for_as_long_as_they_have_left(locks: LockT
     assert copy.lock("g", "c2", {Q1}, begin_ms + 1_002) == {Q1}
     locks.replace([], 0)
     assert locks.statistics()["lock_count"] == 0
+
+
+def test_a_lock_that_expired_on_its_way_is_not_taken(locks: LockTable) -> None:
+    old, new = (HeldLock("g", "c", queue, LOCK_LIVE_MS_MAX + n) for n, queue in enumerate((Q0, Q1)))
+    locks.replace([new, old], 1_000_000)
+    assert locks.statistics() == {"group_count": 1, "lock_count": 1}
+    assert [one.queue for one in locks.all(1_000_000)] == [Q0]
 
 
 def test_the_newest_locks_are_copied(locks: LockTable, monkeypatch: pytest.MonkeyPatch) -> None:
