@@ -128,6 +128,13 @@ def test_a_higher_promise_ends_it() -> None:
         core.accept_head(head(20, 8), 0)
 
 
+def test_a_promise_ends_nothing_before_the_master_has_answered() -> None:
+    core = make(promise=3)
+    assert core.why_over(0) == ""
+    core.check_answer(answer(), checksum, 0)
+    assert core.why_over(0) == ""
+
+
 def test_acknowledged_is_what_is_durable() -> None:
     core = attached()
     core.next_ack(20, 0)
