@@ -31,6 +31,6 @@ def test_logs_have_the_level_and_the_format_that_are_set(tmp_path: Path) -> None
     logger(Log.NAME_SERVER).info("left out")
     logger(Log.NAME_SERVER).warning("written")
     unconfigure_logs()
-    [path] = tmp_path.iterdir()
+    [path] = tmp_path.iterdir()  # pytest keeps its own stacks
     [line] = map(json.loads, path.read_text().splitlines())
     assert (line["event"], line["actor"], line["epoch"]) == ("written", "namesrv", 3)

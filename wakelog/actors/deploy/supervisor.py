@@ -194,9 +194,9 @@ class SupervisorActor:
         failures, crashes = News(), Crashes(self._log_directory(process))
         while True:
             await process.wait_death()
-            who = {"actor_kind": process.kind, "broker": process.broker_name}
+            of_actor = {"actor_kind": process.kind, "broker": process.broker_name}
             cause = crashes.cause() if process.is_here else ON_OTHER_NODE
-            self._log.warning("actor died", **who, cause=cause)
+            self._log.warning("actor died", **of_actor, cause=cause)
             process.restart_count += 1
             while True:
                 try:

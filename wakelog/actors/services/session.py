@@ -1,6 +1,8 @@
 """What the Broker and a service say when they meet: a request to attach, a refusal, the logs."""
 
+import faulthandler
 import logging
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -59,7 +61,11 @@ class NotAttached(Refused):
 
 
 def open_logs(plan: LogSettings, actor: str, epoch: int, broker: str = "") -> None:
-    """Let this process write its part of the logs. broker: for which it works, "" for several."""
+    """Let this process write its part of the logs, and its stack there if it crashes.
+
+    broker: for which it works, "" for several. A program that has chosen where its stacks go, as
+    pytest does, keeps that.
+    """
     directory = Path(plan.log_directory)
     configure_logs(
         directory,
@@ -69,4 +75,13 @@ def open_logs(plan: LogSettings, actor: str, epoch: int, broker: str = "") -> No
         log_format=plan.log_format,
         level=getattr(logging, plan.log_level.name),
     )
-    keep_crash_traces(directory)
+    if not faulthandler.is_enabled() or _is_actor():
+        keep_crash_traces(directory)
+
+
+def _is_actor() -> bool:
+    """Return whether this process is an actor's: Ray writes its stacks where nobody looks."""
+    ray = sys.modules.get("ray")
+    return (
+        ray is not None and ray.is_initialized() and bool(ray.get_runtime_context().get_actor_id())
+    )
