@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -14,10 +14,11 @@ from tests.actors.plans import service_plan
 from tests.compat.processes import free_port
 from wakelog.actors.broker.replica import Replica
 from wakelog.actors.deploy.local import LocalBroker, start_local_broker
-from wakelog.actors.registers.register import GroupRegister, open_register
+from wakelog.actors.registers.register import GroupRegister, StaleVersion, open_register
 from wakelog.broker.replication.election import ElectionSettings
 from wakelog.broker.replication.group_state import GroupState
 from wakelog.broker.replication.takeover import hand_over
+from wakelog.cli.cluster.replicas import PROPOSALS_MAX
 from wakelog.network.errors import ConnectFailed
 from wakelog.protocol.command import RemotingCommand
 
@@ -96,9 +97,13 @@ class Group:
     ) -> None:
         """Name the replica that is to lead, as an operator does."""
         register = self.group_register()
-        state, version = register.read()
-        assert state is not None
-        register.replace(choose(state, number), version)
+        for _ in range(PROPOSALS_MAX):
+            state, version = register.read()
+            assert state is not None
+            with suppress(StaleVersion):  # the master has renewed meanwhile
+                register.replace(choose(state, number), version)
+                return
+        raise AssertionError("the register changes all the time")
 
 
 async def until(holds: Callable[[], bool]) -> None:
