@@ -79,10 +79,9 @@ class Ports(NamedTuple):
     """Of `wakelog up`: what it printed and wrote to its logs says why an actor ended."""
 
     def said(self) -> str:
-        """Return what it printed, and the logs of what died."""
-        logs = self.folder / "store" / "wakelog.logs"
-        paths = [self.folder / "up.out", logs / "crashes.log", logs / "broker-supervisor.log"]
-        return "".join(path.read_text() for path in paths if path.exists())
+        """Return what it printed, and all logs."""
+        logs = sorted((self.folder / "store" / "wakelog.logs").glob("*.log"))
+        return "".join(path.read_text() for path in (self.folder / "up.out", *logs))
 
 
 def fetch(url: str) -> bytes:
@@ -290,8 +289,10 @@ def test_no_alert_fires_at_a_broker_that_works(prometheus: Prometheus) -> None:
     assert {one["metric"]["alertname"] for one in firing} <= {"WakelogDeadLetters"}
 
 
-def test_prometheus_counts_what_was_sent(prometheus: Prometheus) -> None:
-    [series] = query(prometheus.port, f'rocketmq_topic_put_messages_total{{topic="{TOPIC}"}}')
+def test_prometheus_counts_what_was_sent(prometheus: Prometheus, broker: Ports) -> None:
+    found = query(prometheus.port, f'rocketmq_topic_put_messages_total{{topic="{TOPIC}"}}')
+    assert len(found) == 1, broker.said()
+    [series] = found
     assert float(series["value"][1]) > MESSAGES_COUNT
     assert series["metric"]["broker"] == "broker-a"
 
