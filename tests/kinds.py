@@ -35,6 +35,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from tests.leftovers import SESSION_VARIABLE
+from tests.rewriting import rewrite_part
 
 
 class Kind(NamedTuple):
@@ -348,6 +349,14 @@ class Accountant:
         for failure in failures:
             self.account.failures.append(f"left behind: {failure}")
             self._config.get_terminal_writer().line(f"left behind: {failure}", red=True)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection(self) -> None:
+        """In a split run, rewrite this process's part of the modules; the others do theirs."""
+        if self._claims is not None:
+            parts = 1 + max(kind.process for kind in KINDS.values())
+            for folder in self._config.getini("testpaths"):
+                rewrite_part(self._config, self._config.rootpath / folder, self._process, parts)
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         kept: list[pytest.Item] = []
