@@ -110,3 +110,14 @@ def test_a_direct_message_comes_first_unless_it_is_withdrawn() -> None:
         assert places(inbox.take(0, 2)) == [(5, 9), (0, 0)]
 
     asyncio.run(run())
+
+
+def test_direct_messages_beyond_what_is_asked_for_stay_in_their_order() -> None:
+    async def run() -> None:
+        inbox = Inbox()
+        for record in map(decode_record, messages(3)):
+            inbox.put_directly(ConsumerMessage(record, MessageQueue("T", "a", 5), SETTLER))
+        taken = [places(inbox.take(0, count)) for count in (1, 2, 1)]
+        assert taken == [[(5, 0)], [(5, 1), (5, 2)], []]
+
+    asyncio.run(run())

@@ -82,3 +82,19 @@ def test_a_code_without_a_name_is_described_too() -> None:
 def test_a_remark_of_several_lines_is_described_in_one() -> None:
     refusal = answer(RemotingCommand(11), 1, 'Encountered "<EOF>".\nWas expecting:\n    ")" ...\n')
     assert describe(refusal) == '1 (SYSTEM_ERROR): Encountered "<EOF>". Was expecting: ")"'
+
+
+def test_a_broker_lacks_its_master_if_its_replicas_alone_are_known() -> None:
+    cluster = FakeCluster(routes={"T": {"a": 1}})
+    routes = routes_of(cluster, "names:9876")
+
+    async def lacks(addresses: dict[int, str]) -> tuple[bool, bool]:
+        route = TopicRouteData(broker_datas=[BrokerData("c", "a", addresses)])
+        routes._known["T"] = route
+        return routes.lacks_master("T", "a"), routes.has_replicas(QueueAt("a", "T", 0, "a:1"))
+
+    assert asyncio.run(lacks({})) == (False, False)
+    assert asyncio.run(lacks({0: "a:1"})) == (False, False)
+    assert asyncio.run(lacks({1: "a:2"})) == (True, False)
+    assert asyncio.run(lacks({1: "a:2", 2: "a:3"})) == (True, True)
+    assert asyncio.run(lacks({0: "a:1", 1: "a:2"})) == (False, True)

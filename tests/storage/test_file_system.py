@@ -13,6 +13,7 @@ from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.simulation.disk import SimulatedDisk, SimulatedFileSystem
 from wakelog.storage.file_system import (
     WRITE_BUFFER_COUNT_MAX,
+    DiskUsage,
     FileSystem,
     write_synced,
 )
@@ -449,3 +450,9 @@ class TestMemoryFake:
         assert other.lock_holder(other_fd, 0) == fs.pid
         fs.close(fs.open("/lock"))  # closing any descriptor of the file drops the lock
         assert other.lock_byte(other_fd, 0)
+
+
+def test_how_full_a_disk_without_space_is_cannot_be_said() -> None:
+    assert DiskUsage(0, 0, 0).used_percent is None
+    assert [DiskUsage(100, used, 100 - used).used_percent for used in (0, 1, 100)] == [0, 1, 100]
+    assert DiskUsage(1000, 1, 999).used_percent == 1, "rounded up"

@@ -504,3 +504,13 @@ async def test_replicas_report_their_group_to_operators(tmp_path: Path) -> None:
         replica.election.refusal = "the register has lost this group"
         values = replica.service.broker.state.member_values()
         assert values[ELECTION_REFUSAL_VALUE] == "the register has lost this group"
+
+
+@pytest.mark.parametrize("here", ["a:1", "b:1"])
+def test_a_replica_is_known_by_its_present_address(here: str) -> None:
+    broker = SimpleNamespace(broker_addr=here)
+    plan = SimpleNamespace(settings=SimpleNamespace(broker=broker))
+    one: Any = SimpleNamespace(own_id=1, _plan=plan)
+    known: Any = SimpleNamespace(replicas={1: SimpleNamespace(address="a:1")})
+    assert Replica._is_known_here(one, known) is (here == "a:1")
+    assert not Replica._is_known_here(one, SimpleNamespace(replicas={}))  # type: ignore[arg-type]

@@ -66,6 +66,25 @@ def test_what_is_due_is_named_once_it_is_dispatched(tmp_path: Path) -> None:
         reput.release()
 
 
+def test_each_level_is_checked_once_its_queue_has_grown(tmp_path: Path) -> None:
+    plan = service_plan(tmp_path, messageDelayLevel="1s 2s 3s")
+    reput, schedule = make_service(ReputService, plan), make_service(ScheduleService, plan)
+    with open_plan_store(plan) as store:
+        for service in (reput, schedule):
+            service.attach(known_of(store))
+        for number, level in enumerate((1, 2, 3)):
+            assert take_due(schedule, 0, store.log.end_offset, {})[0] == []
+            properties = f"DELAY\x01{level}"
+            fields = DELAYED | {"queue_id": level - 1, "properties_text": properties}
+            end = fill(store, 1, now_ms=now_ms() - 10_000, **fields)
+            reput.call(EPOCH, "step", end)
+            due, _ = take_due(schedule, 0, end, {})
+            assert [one.level for one in due] == [level], number
+            take_due(schedule, 0, end, {level: 1})
+        schedule.release()
+        reput.release()
+
+
 @pytest.mark.parametrize("written", ["true", "false"])
 @pytest.mark.parametrize("are_there", [True, False])
 def test_a_time_of_delivery_may_stand_in_an_extension_unit(

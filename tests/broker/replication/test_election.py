@@ -204,6 +204,14 @@ def test_a_master_that_starts_again_takes_a_new_epoch() -> None:
     assert node.epochs.lines == (EpochLine(5, 70),)
 
 
+def test_an_epoch_that_begins_is_as_good_as_renewed() -> None:
+    node = Node(end=70)
+    node.now_ms = 60_000
+    led(node, {1})
+    assert not any(isinstance(a, ReplaceState) for a in node.tick(SETTINGS.renew_ms - 1))
+    assert any(isinstance(action, ReplaceState) for action in node.tick(1))
+
+
 def test_a_member_waits_until_master_and_register_stand_still() -> None:
     node = Node(2)
     assert node.read(state_of(1, {1, 2, 3}), "9") == []

@@ -135,6 +135,30 @@ def test_a_promise_ends_nothing_before_the_master_has_answered() -> None:
     assert core.why_over(0) == ""
 
 
+def test_a_log_of_other_epochs_is_not_joined_where_it_ends() -> None:
+    with pytest.raises(FetchEnded, match="as the common point"):
+        make().check_answer(answer(common=30, lines=((2, 0), (3, 20))), checksum, 0)
+
+
+def test_lines_of_what_was_cut_are_forgotten() -> None:
+    core = make(end=30, promise=2)
+    core._epochs.begin(EpochLine(2, 20))
+    core.check_answer(answer(), checksum, 0)
+    core.on_cut()
+    assert core.end == 20 and core._epochs.lines == (EpochLine(1, 0),)
+
+
+@pytest.mark.parametrize("start", [31, 32])
+def test_the_first_bytes_of_a_log_may_begin_their_epoch(start: int) -> None:
+    """And no other epoch than one that began there or before."""
+    core = make(end=0, seeding=True)
+    lines = ((1, 0), (3, start))
+    core.check_answer(answer(begin=32, common=32, lines=lines), checksum, 0)
+    core.on_cut()
+    assert core.accept_head(head(32, 8, start=start), 0)
+    assert core._epochs.lines == (EpochLine(3, start),)
+
+
 def test_acknowledged_is_what_is_durable() -> None:
     core = attached()
     core.next_ack(20, 0)

@@ -103,6 +103,19 @@ def test_entries_above_the_logs_end_are_removed_for_good(fs: MemoryFileSystem) -
     assert again.cut_at(1000) == ()
 
 
+@pytest.mark.parametrize(("end", "is_removed"), [(5999, False), (6000, True)])
+@pytest.mark.parametrize("durable", [0, 6000])
+def test_an_interrupted_deletion_leaves_nothing_of_its_topic(
+    fs: MemoryFileSystem, end: int, is_removed: bool, durable: int
+) -> None:
+    queues = QueueRepair(fs, CONFIG)
+    queues.cut_unwritten(after_crash=True, durable=durable)
+    queues.end_removals({"A": end})
+    root = CONFIG.paths.consume_queue_root
+    assert fs.list_directory(root) == (["B"] if is_removed else ["A", "B"])
+    assert (("A", 0) in queues.next_offsets({})) is not is_removed
+
+
 def test_closing_lets_every_file_go(fs: MemoryFileSystem) -> None:
     queues = repaired(fs)
     assert fs.descriptor_count > 0
@@ -140,6 +153,15 @@ def test_the_last_record_of_a_queue_counts() -> None:
     drafts = [draft(topic=topic, queue_id=i) for i, topic in [(0, "A"), (1, "A"), (0, "B")] * 3]
     table, counted = ends_of(drafts, store_config())
     assert table == counted == {("A", 0): 3, ("A", 1): 3, ("B", 0): 3}
+
+
+def test_records_count_from_the_end_of_their_topics_deletion_on() -> None:
+    ends = QueueEnds(enable_multi_dispatch=False, enable_lmq=False, deleted={"A": 100})
+    ends.note(b"A", 0, 7, 99, 0, b"")
+    assert ends.table() == {}
+    ends.note(b"A", 0, 0, 100, 0, b"")
+    ends.note(b"B", 0, 4, 50, 0, b"")
+    assert ends.table() == {("A", 0): 1, ("B", 0): 5}
 
 
 def test_a_later_record_overrules_a_higher_one() -> None:
