@@ -77,8 +77,8 @@ NAMES_REMEMBERED_MAX: Final = 256
 _NO_PROPERTIES: Final[Mapping[str, str]] = {}
 _KEY: Final = "0" * 56
 """As long as a unique key can be."""
-_NO_TEXT: Final = ""
-_ZERO: Final = 0
+NO_TEXT: Final = ""
+ZERO: Final = 0
 """The interpreter has one object of each: what equals them by another class is none of these."""
 _ANY_BODY: Final = b"."
 
@@ -232,8 +232,8 @@ def encode(
         keys = _plain_keys(keys)
     if (
         # The defaults themselves: what else is empty or 0, such as a sharding key 0, is no default.
-        sharding_key is _NO_TEXT
-        and flag is delay_level is _ZERO
+        sharding_key is NO_TEXT
+        and flag is delay_level is ZERO
         and properties is None
         and queue is None
         and not more
@@ -245,7 +245,7 @@ def encode(
             if keys:
                 text, goes_alone = _text_with_keys(topic, tags, keys, unique_key)
             else:
-                before, after, goes_alone = _around_key(topic, tags)
+                before, after, goes_alone = around_key(topic, tags)
                 text = f"{before}{unique_key}{after}"
             if appended and len(text) < APPENDED_BELOW:
                 text += appended
@@ -276,7 +276,7 @@ def _encode_any(
         all_properties[names.KEYS] = keys
     if sharding_key:
         all_properties[SHARDING_KEY] = sharding_key
-    if delay_level is not _ZERO and (level := whole_number("delay_level", delay_level, 0, INT_MAX)):
+    if delay_level is not ZERO and (level := whole_number("delay_level", delay_level, 0, INT_MAX)):
         all_properties[DELAY] = str(level)
         goes_alone = True
     all_properties |= properties
@@ -314,7 +314,7 @@ def plain_message(message: object) -> _PlainMessage:
     topic, body, tags, keys, properties, _, _, sharding_key, queue, flag = message
     if type(keys) is not str:
         keys = _plain_keys(keys)
-    if type(topic) is type(tags) is type(sharding_key) is str and flag is _ZERO:
+    if type(topic) is type(tags) is type(sharding_key) is str and flag is ZERO:
         # Most are: half the time of the long way.
         plain = body if type(body) is bytes else plain_bytes("body", body)
         found = _NO_PROPERTIES if properties is None else _plain_properties(properties)
@@ -433,7 +433,7 @@ def refusal_reason(topic: str, body: bytes | None) -> str:
 
 
 @lru_cache(maxsize=TAGS_REMEMBERED_MAX)
-def _around_key(topic: str, tags: str) -> tuple[str, str, bool]:
+def around_key(topic: str, tags: str) -> tuple[str, str, bool]:
     """Return the properties before and after the unique key of a message with tags alone.
 
     Returns: also whether brokers refuse batches for its topic. Raises: InvalidArgument.
@@ -457,7 +457,7 @@ def _text_with_keys(topic: str, tags: str, keys: str, unique_key: str) -> tuple[
 
 @lru_cache(maxsize=TAGS_REMEMBERED_MAX)
 def _around_keys(topic: str, tags: str) -> tuple[str, str, str, bool]:
-    """Do what `_around_key` does, around the keys and the unique key."""
+    """Do what `around_key` does, around the keys and the unique key."""
     before, between, after = _parts(tags, names.KEYS, UNIQ_KEY)
     return before, between, after, _check(topic, _ANY_BODY)
 

@@ -42,6 +42,7 @@ from wakelog.client.plain import (
     plain_topic,
     whole_number,
 )
+from wakelog.client.plain_messages import encode_plain
 from wakelog.client.receipts import Receipt, Receipts, receipts_of
 from wakelog.client.received import ReceivedMessage
 from wakelog.client.requests import PendingRequests, make_reply
@@ -317,11 +318,13 @@ class Producer(OpenedByUser):
         """Return the messages with their ids and levels of delay. Raises: ClientError."""
         if not isinstance(given, Iterable) or isinstance(given, Message | str | bytes):
             raise not_accepted("messages", given, "several, such as [Message(topic, body)]")
-        messages, encoded = list(given), []
+        messages = list(given)
         self._check_loop()
         topics = {} if self._options.namespace else self._topics
-        appended = APPENDED.get()
-        for message, unique_key in zip(messages, self._ids.make_many(len(messages)), strict=True):
+        appended, unique_keys = APPENDED.get(), self._ids.make_many(len(messages))
+        encoded = encode_plain(messages, unique_keys, topics, appended)
+        begin = len(encoded)
+        for message, unique_key in zip(messages[begin:], unique_keys[begin:], strict=True):
             try:
                 topic = topics.get(message.topic)
                 if topic is None or message.delay is not None:

@@ -52,11 +52,13 @@ class UniqueIds:
         """Return the next ids, all of this millisecond."""
         begin = self._begin()
         first, self._count = self._count + 1, (self._count + count) & _COUNTER_MASK
-        counters = array("H", [n & _COUNTER_MASK for n in range(first, first + count)])
+        numbers = range(first, first + count)
+        fits = numbers.stop <= _COUNTER_MASK + 1
+        counters = array("H", numbers if fits else [n & _COUNTER_MASK for n in numbers])
         if sys.byteorder == "little":
             counters.byteswap()
         ends = counters.tobytes().hex(",", counters.itemsize).upper()
-        return [begin + end for end in ends.split(",")] if ends else []
+        return (begin + ends.replace(",", f",{begin}")).split(",") if ends else []
 
     def _begin(self) -> str:
         """Return what the ids of this millisecond have in common."""
