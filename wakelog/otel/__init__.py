@@ -12,7 +12,8 @@
     quick_spans.py    spans that the SDK gets once they have ended
     samplers.py       what the SDK's own samplers decide
     totals.py         what is counted until a reader of metrics asks
-    durations.py      durations that are recorded while the next request is on its way
+    durations.py      durations that wait until many can be recorded at once
+    merged_histogram.py  many measurements added to what the SDK counts
     attributes.py     the names of OpenTelemetry's conventions for messaging
 
 Invariants: the client imports nothing of this package, and without `instrument` runs as it is. No

@@ -1,81 +1,96 @@
-"""Durations that wait to be recorded until the next request is on its way.
+"""Durations that wait in columns until many of them can be recorded at once.
 
-To record one takes the SDK 10 µs. Then the broker and the SDK work at the same time.
+To record one takes the SDK 10 to 40 µs, more than the client takes for a message among many. So a
+duration is put down here. A full column, or a reader that collects, has all of them added up.
 
 Invariants: a reader of metrics gets all that was added before it collects. At most
-`DURATIONS_WAITING_MAX` wait.
+`DURATIONS_WAITING_MAX` wait in a column.
 """
 
+import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator
-from typing import Any, Final, Generic, TypeVar
+from collections.abc import Callable
+from typing import Final
 
-Record = Callable[[], None]
-Result = TypeVar("Result")
+from opentelemetry.context import Context
+from opentelemetry.metrics import Histogram
+
+from wakelog.otel.attributes import Attributes
+from wakelog.otel.merged_histogram import Measured, record_together
+from wakelog.otel.totals import LABELS_MAX, OVERFLOW, Labels
 
 DURATIONS_WAITING_MAX: Final = 256
-"""One more, and the first is recorded."""
+"""One more, and those of the column are recorded."""
+_NOWHERE: Final = Context()
 
 
-class Durations:
-    """See the module. Any thread."""
+class Column:
+    """The durations of one instrument with the same attributes. Any thread."""
 
-    def __init__(self) -> None:
-        """Have none."""
-        self._waiting: deque[Record] = deque()
+    def __init__(self, histogram: Histogram, attributes: Attributes) -> None:
+        """Have none. attributes: they are not copied."""
+        self._histogram, self._attributes = histogram, attributes
+        self._waiting: deque[Measured] = deque()
+        self._waiting_max = DURATIONS_WAITING_MAX
 
-    def add(self, record: Record) -> None:
-        """Record later."""
-        self._waiting.append(record)
-        if len(self._waiting) > DURATIONS_WAITING_MAX:
-            self._record_first()
+    def add(self, seconds: float, context: Context | None = None) -> None:
+        """Record later. context: of the span that lasted so long, for an exemplar."""
+        self._waiting.append((seconds, context or _NOWHERE))
+        if len(self._waiting) > self._waiting_max:
+            self.record_all()
 
     def record_all(self) -> None:
         """Record what waits."""
-        while self._waiting:
-            self._record_first()
-
-    def _record_first(self) -> None:
+        taken: list[Measured] = []
         try:
-            record = self._waiting.popleft()
-        except IndexError:  # another thread has it
-            return
-        record()
+            while True:
+                taken.append(self._waiting.popleft())
+        except IndexError:  # all of them, or another thread has the rest
+            pass
+        if taken:
+            record_together(self._histogram, self._attributes, taken)
+
+    def wait_no_more(self) -> None:
+        """Record what waits now, and what comes at once: no reader asks this column any more."""
+        self._waiting_max = 0
+        self.record_all()
 
 
-class Meanwhile(Generic[Result]):
-    """Wait for something, and do something else once it waits itself."""
+class Durations:
+    """The columns of all instruments. Any thread."""
 
-    def __init__(self, running: Awaitable[Result], work: Callable[[], None]) -> None:
-        """Begin with neither."""
-        self._running, self._work = running, work
+    def __init__(self) -> None:
+        """Have none."""
+        self._lock = threading.Lock()
+        self._columns: dict[tuple[Histogram, Labels], Column] = {}
 
-    def __await__(self) -> Generator[Any, Any, Result]:
-        """Do both."""
-        steps = self._running.__await__()
-        try:
-            waited_for = next(steps)
-        except StopIteration as ended:
-            result: Result = ended.value
-            return result
-        self._work()
-        return (yield from _going_on(steps, waited_for))
+    def column(
+        self, histogram: Histogram, labels: Labels, attributes_of: Callable[[Labels], Attributes]
+    ) -> Column:
+        """Return the column of an instrument for attributes; one for all above `LABELS_MAX`."""
+        found = self._columns.get((histogram, labels))
+        if found is not None:
+            return found
+        with self._lock:
+            if len(self._columns) >= LABELS_MAX:
+                labels = OVERFLOW
+            column = Column(histogram, attributes_of(labels))
+            return self._columns.setdefault((histogram, labels), column)
 
+    def record_all(self) -> None:
+        """Record what waits in all columns."""
+        with self._lock:
+            columns = list(self._columns.values())
+        for column in columns:
+            column.record_all()
 
-def _going_on(steps: Generator[Any, Any, Result], waited_for: Any) -> Generator[Any, Any, Result]:
-    """Go on with steps of which the first has been taken."""
-    while True:
-        failure: BaseException | None = None
-        answer = None
-        try:
-            answer = yield waited_for
-        except BaseException as error:
-            failure = error
-        try:
-            waited_for = steps.send(answer) if failure is None else steps.throw(failure)
-        except StopIteration as ended:
-            result: Result = ended.value
-            return result
+    def begin_again(self) -> None:
+        """Have no columns any more: those there are wait no more."""
+        with self._lock:
+            columns = list(self._columns.values())
+            self._columns.clear()
+        for column in columns:
+            column.wait_no_more()
 
 
 DURATIONS: Final = Durations()

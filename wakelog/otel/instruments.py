@@ -59,6 +59,7 @@ class Instruments:
         self._is_global = type(self._tracer) is trace.ProxyTracer
         self._known: trace.Tracer | None = None
         self._quick: QuickSpans | None = None
+        DURATIONS.begin_again()
         meter = metrics.get_meter(SCOPE, meter_provider=meter_provider)
         self.operation_duration = meter.create_histogram(
             names.MESSAGING_CLIENT_OPERATION_DURATION,
@@ -152,7 +153,7 @@ def _record(
     histogram: metrics.Histogram, labels: Labels, began: float, context: Context | None = None
 ) -> None:
     seconds = now_seconds() - began
-    DURATIONS.add(lambda: histogram.record(seconds, _labels(labels), context))
+    DURATIONS.column(histogram, labels, _labels).add(seconds, context)
 
 
 @lru_cache(maxsize=ATTRIBUTES_REMEMBERED_MAX)

@@ -36,7 +36,6 @@ from wakelog.client.receipts import Receipt
 from wakelog.client.received import ReceivedMessage
 from wakelog.client.sender import Sender, Stored
 from wakelog.otel import attributes
-from wakelog.otel.durations import DURATIONS, Meanwhile
 from wakelog.otel.instruments import Instruments, is_suppressed, now_seconds
 from wakelog.otel.propagation import (
     is_default,
@@ -199,8 +198,7 @@ class SendSpans:
         topic = without_namespace(sender._options.namespace, request.first.topic)
         count, began = len(request.messages), now_seconds()
         try:
-            running: Awaitable[Stored] = method(sender, request)
-            stored = await Meanwhile(running, DURATIONS.record_all)
+            stored: Stored = await method(sender, request)
         except BaseException as error:
             requested(topic, "", count, began, attributes.error_type(error))
             raise
