@@ -313,3 +313,30 @@ def test_a_trace_that_is_not_sampled_goes_on_through_the_work(broker: EmbeddedBr
     assert text.split("-")[1] == f"{context.trace_id:032x}"
     assert text.split("-")[2] != f"{context.span_id:016x}"
     assert not context.trace_flags & 1 and not context.is_remote
+
+
+def test_where_nothing_records_the_blocking_consumer_passes_the_context_on(
+    broker: EmbeddedBroker,
+) -> None:
+    with recorded():
+        send(broker, "thread-passing", 2)
+    seen = []
+    with (
+        unrecorded(),
+        BlockingConsumer(
+            broker.name_server, group="passing", topics="thread-passing", start="first"
+        ) as consumer,
+    ):
+        for message in consumer:
+            seen.append(message)
+            found = current().get_span_context()
+            assert (
+                f"{found.trace_id:032x}-{found.span_id:016x}" in message.properties["traceparent"]
+            )
+            if len(seen) == 1:
+                message.ack()
+            else:
+                consumer.ack(message)
+            assert current() is trace.INVALID_SPAN
+            if len(seen) == 2:
+                break

@@ -8,6 +8,7 @@
     sending.py        spans of a producer
     receiving.py      spans of a consumer: of `fetch`, and of the work on each message
     propagation.py    the context among the properties of a message
+    passed_on.py      the context of a message where nothing records
     instruments.py    the tracer and the instruments of one instrumentor
     quick_spans.py    spans that the SDK gets once they have ended
     samplers.py       what the SDK's own samplers decide

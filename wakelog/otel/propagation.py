@@ -72,17 +72,25 @@ def plain_properties(trace_id: int, span_id: int, flags: int) -> str:
 def has_context(message: ReceivedMessage) -> bool:
     """Return whether a message may have a context."""
     text = message.record.properties_text
-    return any(begin in text for begin in _begins(propagate.get_global_textmap()))
+    for begin in _begins(propagate.get_global_textmap()):  # noqa: SIM110 - twice as fast
+        if begin in text:
+            return True
+    return False
 
 
 def context_of(message: ReceivedMessage) -> Context:
     """Return the context that came with a message; an empty one without."""
-    pairs = _pairs(message.record.properties_text, _begins(propagate.get_global_textmap()))
+    return context_in(message.record.properties_text)
+
+
+def context_in(properties_text: str) -> Context:
+    """Return the context among encoded properties; an empty one without."""
+    pairs = _pairs(properties_text, _begins(propagate.get_global_textmap()))
     if not pairs:
         return Context()
     if (found := _plain_context(pairs)) is not None:
         return trace.set_span_in_context(NonRecordingSpan(found), Context())
-    return propagate.extract(message.properties, context=Context())
+    return propagate.extract(decode_properties(properties_text), context=Context())
 
 
 def links_to(messages: Sequence[ReceivedMessage]) -> list[SpanContext]:

@@ -40,6 +40,7 @@ from wakelog.client.consumer_message import ConsumerMessage
 from wakelog.client.received import ReceivedMessage
 from wakelog.otel import attributes
 from wakelog.otel.instruments import Instruments, is_suppressed, now_seconds
+from wakelog.otel.passed_on import WorkContext, leave_work_on, pass_on
 from wakelog.otel.propagation import context_of, has_context, links_to
 from wakelog.protocol.names import RETRY_PREFIX
 
@@ -144,10 +145,18 @@ class ReceiveSpans:
     def ack(self, method: Method) -> Method:
         """Return `Consumer.ack`, which ends the spans of its messages."""
 
-        async def ack(self_: Consumer, *messages: ConsumerMessage) -> None:
-            await method(self_, *messages)
+        async def end(running: Coroutine[Any, Any, None], messages: Sequence[Any]) -> None:
+            await running
             for message in messages:
                 self._end_one(message)
+
+        def ack(self_: Consumer, *messages: ConsumerMessage) -> Coroutine[Any, Any, None]:
+            running: Coroutine[Any, Any, None] = method(self_, *messages)
+            if self._open:
+                return end(running, messages)
+            for message in messages:
+                leave_work_on(message)
+            return running
 
         return ack
 
@@ -207,6 +216,8 @@ class ReceiveSpans:
             method(self_, *given, **named)
             if processing is not None:
                 processing.leave()
+            else:
+                leave_work_on(self_.twin)
 
         return settle
 
@@ -214,11 +225,14 @@ class ReceiveSpans:
         """Return `ack` of the blocking Consumer, after which no span is current."""
 
         def ack(self_: sync.Consumer, *messages: sync.ConsumerMessage) -> None:
-            found = [self._opened(each.twin) for each in messages if hasattr(each, "twin")]
+            twins = [each.twin for each in messages if hasattr(each, "twin")]
+            found = [(twin, self._opened(twin)) for twin in twins]
             method(self_, *messages)
-            for processing in found:
+            for twin, processing in found:
                 if processing is not None:
                     processing.leave()
+                else:
+                    leave_work_on(twin)
 
         return ack
 
@@ -253,8 +267,13 @@ class ReceiveSpans:
             return False
         return not is_suppressed(contexts.get_current())
 
-    def _begin_one(self, message: ConsumerMessage) -> Processing | None:
+    def _begin_one(self, message: ConsumerMessage) -> Processing | WorkContext | None:
         """Begin the work on a message of an iteration, and be the current span."""
+        if not self._observes():
+            before = contexts.get_current()
+            if not has_context(message) or is_suppressed(before):
+                return None
+            return pass_on(message, before)
         processing = self._begin([message])
         if processing is None:
             return None
@@ -279,6 +298,8 @@ class ReceiveSpans:
         if processing is not None:
             processing.end(error)
             processing.leave()
+        else:
+            leave_work_on(message)
 
     def _begin(self, messages: Sequence[ReceivedMessage]) -> Processing | None:
         """Begin the work on messages; None if nothing records it, and no context came along."""
