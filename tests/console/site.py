@@ -34,6 +34,10 @@ class Answer:
         return " ".join(words.split())
 
 
+class NoForm(Exception):
+    """A page says why it has no form."""
+
+
 class Browser:
     """Asks a console for pages and sends its forms, with the cookie that it gave."""
 
@@ -71,10 +75,11 @@ class Browser:
         return self.post(path, {"token": token, **fields})
 
     def token(self, path: str) -> str:
-        """Return what the forms of a page carry."""
+        """Return what the forms of a page carry. Raises: NoForm."""
         page = self.get(path)
         found = re.search(r'name="token" value="([^"]+)"', page.html)
-        assert found, page.text
+        if not found:
+            raise NoForm(page.text)
         return found[1]
 
     def _ask(self, method: str, path: str, body: str | None, headers: Mapping[str, str]) -> Answer:

@@ -26,6 +26,8 @@ import org.apache.rocketmq.common.protocol.heartbeat.MessageModel;
 final class Consuming {
     /** After a pull that failed, as one of a queue not locked yet; by default it is a second. */
     private static final long PULL_AGAIN_MS = 50;
+    /** What was consumed counts, although the test has it before the client's thread knows. */
+    private static final long STOP_MS_MAX = 2_000;
 
     private static final Map<String, Gatherer> GATHERERS = new HashMap<>();
 
@@ -59,6 +61,7 @@ final class Consuming {
         }
         consumer.setPersistConsumerOffsetInterval(500);
         consumer.setSuspendCurrentQueueTimeMillis(200);
+        consumer.setAwaitTerminationMillisWhenShutdown(STOP_MS_MAX);
         consumer.getDefaultMQPushConsumerImpl().setPullTimeDelayMillsWhenException(PULL_AGAIN_MS);
         if (in.getBooleanValue("broadcast")) {
             consumer.setMessageModel(MessageModel.BROADCASTING);
