@@ -5,8 +5,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from opentelemetry import baggage, trace
 from opentelemetry import context as contexts
-from opentelemetry import trace
 from opentelemetry.context import Context
 
 from wakelog.otel import passed_on
@@ -47,6 +47,14 @@ def test_the_context_is_read_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatc
     assert current_ids() == current_ids() == (0xAA, 0xBB)
     assert len(read) == 1
     assert "0x000000000000000000000000000000aa" in repr(trace.get_current_span())
+
+
+def test_baggage_is_there_too() -> None:
+    message = message_of(0xAA, 0xBB)
+    message.record.properties_text += "\x02baggage\x01user=7"
+    pass_on(message, contexts.get_current())
+    assert (baggage.get_baggage("user"), contexts.get_value("mine")) == ("7", 1)
+    assert current_ids() == (0xAA, 0xBB)
 
 
 def test_it_is_left_for_what_was_before(context_of_before: Context) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 import pytest
-from opentelemetry import trace
+from opentelemetry import baggage, trace
+from opentelemetry import context as contexts
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased
 
 from tests.otel.recording import (
@@ -91,6 +92,33 @@ def test_the_work_on_a_message_is_a_child_of_its_send(
     [duration] = recording.points("messaging.process.duration")
     assert (consumed.value, duration.count) == (2, 2)
     assert consumed.attributes["messaging.consumer.group.name"] == "work"
+
+
+@pytest.mark.parametrize("records", [True, False])
+def test_the_work_on_a_message_has_its_baggage(
+    broker: EmbeddedBroker, recording: Recording, records: bool
+) -> None:
+    topic = f"baggage_{records}"
+    token = contexts.attach(baggage.set_baggage("user", "7"))
+    try:
+        send(broker, topic)
+    finally:
+        contexts.detach(token)
+
+    async def body(consumer: Consumer) -> None:
+        async for message in consumer:
+            assert baggage.get_baggage("user") == "7"
+            assert current().is_recording() == records
+            await message.ack()
+            assert baggage.get_baggage("user") is None
+            break
+
+    if not records:
+        RocketMQInstrumentor().uninstrument()
+        with unrecorded():
+            run(broker, topic, body)
+        return
+    run(broker, topic, body)
 
 
 def test_tasks_of_the_loop_keep_their_messages_span(

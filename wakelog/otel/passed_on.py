@@ -1,11 +1,13 @@
 """The context that came with a message, as the current one where nothing records.
 
-It is read when somebody asks for the current span: most programs without an SDK never do.
+It is read when somebody asks for the current span: most programs without an SDK never do. One with
+baggage is read at once.
 
 Invariants: neither the context nor its span keeps the message once it is left.
 """
 
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
 from opentelemetry import context as contexts
 from opentelemetry import trace
@@ -13,7 +15,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanContext
 
 from wakelog.client.consumer_message import ConsumerMessage
-from wakelog.otel.propagation import context_in
+from wakelog.otel.propagation import context_in, has_more_than_span
 
 [_SPAN_KEY] = trace.set_span_in_context(trace.INVALID_SPAN, Context())
 _current: Final = contexts.get_current
@@ -62,8 +64,11 @@ class WorkContext(Context):
 
 def pass_on(message: ConsumerMessage, before: Context) -> WorkContext:
     """Make the context of a message the current one. before: what is current."""
-    entries: dict[str, Any] = {**before, _SPAN_KEY: PassedOnSpan(message.record.properties_text)}
-    context = WorkContext(entries)
+    text = message.record.properties_text
+    came: Mapping[str, object] = (
+        context_in(text) if has_more_than_span(text) else {_SPAN_KEY: PassedOnSpan(text)}
+    )
+    context = WorkContext({**before, **came})
     context.message, context.before = message, before
     contexts.attach(context)
     return context

@@ -34,6 +34,7 @@ from wakelog.protocol.properties import (
 
 _SEPARATORS: Final = (NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR)
 _TRACEPARENT: Final = f"{PROPERTY_SEPARATOR}traceparent{NAME_VALUE_SEPARATOR}00-"
+_BAGGAGE: Final = f"baggage{NAME_VALUE_SEPARATOR}"
 _PLAIN: Final = re.compile(
     f"traceparent{NAME_VALUE_SEPARATOR}00-([0-9a-f]{{32}})-([0-9a-f]{{16}})-([0-9a-f]{{2}})"
 )
@@ -91,6 +92,11 @@ def context_in(properties_text: str) -> Context:
     if (found := _plain_context(pairs)) is not None:
         return trace.set_span_in_context(NonRecordingSpan(found), Context())
     return propagate.extract(decode_properties(properties_text), context=Context())
+
+
+def has_more_than_span(properties_text: str) -> bool:
+    """Return whether the context among encoded properties may have more than a span."""
+    return _BAGGAGE in properties_text or not is_default()
 
 
 def links_to(messages: Sequence[ReceivedMessage]) -> list[SpanContext]:

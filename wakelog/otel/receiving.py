@@ -54,11 +54,19 @@ class Processing:
     """The span of the work on messages, from its begin on."""
 
     def __init__(
-        self, instruments: Instruments, span: Span, topic: str, group: str, *, measures: bool
+        self,
+        instruments: Instruments,
+        span: Span,
+        topic: str,
+        group: str,
+        came: Context | None,
+        *,
+        measures: bool,
     ) -> None:
-        """Begin now. measures: whether metrics have it, too."""
+        """Begin now. came: the context of the one message. measures: whether metrics have it."""
         self._record = instruments.processed
         self._span, self._topic, self._group = span, topic, group
+        self._came = came if came is not None and len(came) > 1 else None  # such as baggage
         self._measures = measures
         self._began = now_seconds()
         self._has_ended = False
@@ -66,9 +74,11 @@ class Processing:
         self._during: Context | None = None
 
     def enter(self) -> None:
-        """Make the span the current one."""
-        self._before = contexts.get_current()
-        self._during = trace.set_span_in_context(self._span, self._before)
+        """Make the span the current one, with the baggage of the message."""
+        self._before = before = contexts.get_current()
+        if self._came is not None:
+            before = Context({**before, **self._came})
+        self._during = trace.set_span_in_context(self._span, before)
         contexts.attach(self._during)
 
     def leave(self) -> None:
@@ -316,7 +326,7 @@ class ReceiveSpans:
             span = self._work_span(messages, context)
         measures = observes and self._instruments.measures
         group = _group(getattr(first, "settler", None))
-        return Processing(self._instruments, span, first.topic, group, measures=measures)
+        return Processing(self._instruments, span, first.topic, group, context, measures=measures)
 
     def _work_span(self, messages: Sequence[ReceivedMessage], context: Context | None) -> Span:
         """Begin the span of the work on messages. context: of the only one; None for several."""
