@@ -150,7 +150,31 @@ async def ended_at(name_server: str) -> set[int]:
     return ended_by(map(ReceivedMessage, records))
 
 
-def test_accounts_are_shown_asked_about_and_changed(site: Serving) -> None:
+@pytest.fixture
+def read_again(
+    request: pytest.FixtureRequest, site: Serving, both: Mapping[str, Cluster]
+) -> Callable[[], None]:
+    """Have 4.9.3 read its accounts again.
+
+    It looks for changes of its file every 500 ms, and at times misses one. Until the next one it
+    may have lost accounts, that of the administrator too, and then refuses all with a
+    NullPointerException.
+    """
+    kind = request.node.callspec.params["site"]
+    path = both[kind].store.parent / "broker" / "conf" / "plain_acl.yml"
+
+    def change_file() -> None:
+        if kind == "real":
+            with path.open("a") as file:
+                file.write("\n")
+            time.sleep(1)
+
+    return change_file
+
+
+def test_accounts_are_shown_asked_about_and_changed(
+    site: Serving, read_again: Callable[[], None]
+) -> None:
     answer = page(site, "/access")
     assert "shop-key" in answer.text and "orders=PUB" in answer.text
     assert "10.10.103.*" in answer.text and "plain_acl.yml" in answer.text
@@ -162,22 +186,16 @@ def test_accounts_are_shown_asked_about_and_changed(site: Serving) -> None:
     fields = {"cluster": "DefaultCluster", "account": "another-shop"}
     made: list[Answer] = []
 
-    def is_made() -> bool:  # 4.9.3 writes its file, and at times misses the change of it
+    def is_made() -> bool:
         with suppress(NoForm):
-            return is_made_now()
-        return False  # it refused to answer while it read its accounts
-
-    def is_made_now() -> bool:
-        token = browser.token("/do/create-account?cluster=DefaultCluster")
-        given = {**fields, "token": token, "secret": SECRET, "topics": "orders=SUB"}
-        made.append(browser.post("/do/create-account", given))
-        if made[-1].status == 409:
-            raise NoForm(made[-1].text)
-        assert made[-1].status == 200, made[-1].text
-        end_seconds = time.monotonic() + SEEN_SECONDS_MAX
-        while time.monotonic() < end_seconds:
-            if "another-shop" in page(site, "/access").text:
-                return True
+            token = browser.token("/do/create-account?cluster=DefaultCluster")
+            given = {**fields, "token": token, "secret": SECRET, "topics": "orders=SUB"}
+            made.append(browser.post("/do/create-account", given))
+            end_seconds = time.monotonic() + SEEN_SECONDS_MAX
+            while made[-1].status == 200 and time.monotonic() < end_seconds:
+                if "another-shop" in page(site, "/access").text:
+                    return True
+        read_again()
         return False
 
     wait_until(is_made, what="the account")
@@ -185,7 +203,9 @@ def test_accounts_are_shown_asked_about_and_changed(site: Serving) -> None:
     def is_deleted() -> bool:  # 4.9.3 shows an account before it can delete it
         with suppress(NoForm):
             answer = browser.submit("/do/delete-account", **fields, typed="another-shop")
-            return answer.status == 200
+            if answer.status == 200:
+                return True
+        read_again()
         return False
 
     wait_until(is_deleted, what="the deletion")
