@@ -203,9 +203,7 @@ def test_accounts_are_shown_asked_about_and_changed(
             answer = browser.submit("/do/delete-account", **fields, typed="another-shop")
             if answer.status == 200:
                 return True
-        restore(
-            "- {accessKey: another-shop, secretKey: another-secret, topicPerms: [orders=SUB]}\n"
-        )
+        restore(f"- {{accessKey: another-shop, secretKey: {SECRET}, topicPerms: [orders=SUB]}}\n")
         return False
 
     wait_until(is_deleted, what="the deletion")
