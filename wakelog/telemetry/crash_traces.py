@@ -29,7 +29,7 @@ _held: list[int] = []
 def keep_crash_traces(directory: Path) -> None:
     """Write the stacks of this process to the directory's file if it crashes.
 
-    A file that cannot be made is left out: the logs of the same directory say so.
+    Where the file cannot be made, stacks go where they went before.
     """
     with contextlib.suppress(OSError):
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
