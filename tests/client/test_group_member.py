@@ -3,6 +3,8 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -238,6 +240,56 @@ def test_a_broker_that_fails_has_nothing_sent_again_to_the_others() -> None:
             assert ("g", "b", "T", 0) in cluster.committed
 
     run(body())
+
+
+LATE = datetime(2026, 1, 2, tzinfo=UTC)
+FIRST, LAST, SINCE = 5, 50, 30
+
+
+@pytest.mark.parametrize(
+    ("topic", "start", "committed", "late", "begins"),
+    [
+        ("T", "first", None, False, FIRST),
+        ("T", "last", None, False, LAST),
+        ("T", LATE, None, False, SINCE),
+        ("T", "last", None, True, SINCE),
+        ("T", "first", None, True, FIRST),
+        ("T", "first", 17, False, 17),
+        ("T", "last", 0, True, 0),
+        ("%RETRY%g", "last", None, False, 0),
+        ("%RETRY%g", LATE, 3, False, 3),
+    ],
+)
+def test_where_a_group_begins(
+    topic: str, start: str | datetime, committed: int | None, late: bool, begins: int
+) -> None:
+    async def offset(at: object, of: int) -> int:
+        assert at == (topic, 0)
+        return of
+
+    offsets = SimpleNamespace(
+        min_offset=partial(offset, of=FIRST),
+        max_offset=partial(offset, of=LAST),
+        first_at=lambda at, ms: offset(at, SINCE if ms == LATE_MS else -1),
+    )
+    calls = SimpleNamespace(at=lambda queue: (queue.topic, queue.queue_id), offsets=offsets)
+    no = cast(Any, None)
+
+    async def read(_queue: MessageQueue) -> int | None:
+        return committed
+
+    member = GroupMember(
+        no, cast(Any, calls), cast(Any, SimpleNamespace(read=read)), no, no,
+        MemberOptions(start=start),
+    )  # fmt: skip
+    if late:
+        member.late_from[topic] = LATE
+    assert asyncio.run(member._first_offset(MessageQueue(topic, "a", 0))) == begins
+    for place, at in ((7, 7), ("first", FIRST), ("last", LAST), (LATE, SINCE)):
+        assert asyncio.run(member.offset_at(MessageQueue(topic, "a", 0), place)) == at
+
+
+LATE_MS = 1_767_312_000_000
 
 
 def test_a_lost_connection_is_one_line_however_many_queues_were_pulled(

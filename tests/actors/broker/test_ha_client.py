@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.actors.bounded import on_loop
+from wakelog.actors.broker import ha_client
 from wakelog.actors.broker.ha_client import _MasterConnection, log_begin
 from wakelog.actors.transport.clocks import steady_ms
 from wakelog.broker.config_file import read_broker_conf
@@ -16,10 +17,15 @@ from wakelog.broker.replication.ha_client_state import (
     HaClientState,
     MasterLog,
 )
+from wakelog.network.errors import ConnectFailed
+from wakelog.protocol.bodies import KVTable, encode_body
+from wakelog.protocol.codes import RequestCode
+from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.ha_frames import encode_header
 from wakelog.storage.errors import NotWriteable
 
 SEGMENT_BYTES = 4096
+RUNTIME = encode_body(KVTable({"commitLogMinOffset": "4096", "commitLogMaxOffset": "9000"}))
 
 
 class Transport:
@@ -129,3 +135,54 @@ async def test_only_a_slave_asks_where_a_log_begins() -> None:
     settings = read_broker_conf("", overrides={"storePathRootDir": "/nowhere"})
     nothing: Any = None
     assert await log_begin(settings, nothing, nothing, nothing) == 0
+
+
+@pytest.mark.parametrize(
+    ("ha_address", "bodies", "begins", "asked"),
+    [
+        ("m:10912", [RUNTIME], 4096, ["m:10911"]),
+        ("m:10912", [None], 0, ["m:10911"]),
+        ("", [RUNTIME], 4096, ["a:1"]),
+        ("", [None, RUNTIME], 4096, ["a:1", "b:1"]),
+        ("", [b"{}", b"no", RUNTIME], 4096, ["a:1", "b:1", "c:1"]),
+        ("", [None, None, None], 0, ["a:1", "b:1", "c:1"]),
+    ],
+)
+@on_loop
+async def test_the_log_of_a_new_slave_begins_where_its_masters_does(
+    ha_address: str,
+    bodies: list[bytes | None],
+    begins: int,
+    asked: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The master is the one that the settings name, else the first to answer of those known."""
+    own = {"storePathRootDir": "/nowhere", "brokerRole": "SLAVE", "brokerId": "1"}
+    named = {"haMasterAddress": ha_address} if ha_address else {}
+    settings = read_broker_conf("", overrides=own | named)
+    calls: list[str] = []
+    answers = iter(bodies)
+
+    async def invoke(address: str, command: RemotingCommand, *, timeout_ms: int) -> Any:
+        assert command.code == RequestCode.GET_BROKER_RUNTIME_INFO and timeout_ms > 0
+        calls.append(address)
+        body = next(answers)
+        if body is None:
+            raise ConnectFailed(address, "Connection refused")
+        return SimpleNamespace(body=body)
+
+    async def known(_broker: object, _client: object) -> list[str]:
+        return ["a:1", "b:1", "c:1"]
+
+    async def submit(_work: object) -> bool:
+        return is_empty
+
+    monkeypatch.setattr(ha_client, "master_addresses", known)
+    client: Any = SimpleNamespace(invoke=invoke)
+    pool: Any = SimpleNamespace(submit=submit)
+    nothing: Any = None
+    is_empty = False
+    assert await log_begin(settings, nothing, client, pool) == 0 and calls == []
+    is_empty = True
+    assert await log_begin(settings, nothing, client, pool) == begins
+    assert calls == asked

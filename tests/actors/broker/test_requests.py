@@ -324,3 +324,20 @@ def test_a_flood_of_lines_is_cut_but_for_those_that_are_kept(
         requests.Requests._write_line(own, WriteLine(Appender.AUDIT, event, {}, is_kept))
     written = [each for each in ("one", "two", "three") if f"'{each}'" in caplog.text]
     assert written == ["one", "three"]
+
+
+def test_filters_are_published_while_reput_reads_them() -> None:
+    """Their file goes when Reput is released: nobody would write it again."""
+    asked: list[str] = []
+    file = SimpleNamespace(
+        publish=lambda: asked.append("publish"),
+        retry=lambda: asked.append("retry"),
+        remove=lambda: asked.append("remove"),
+    )
+    for published, expected in ((file, ["publish", "retry", "remove"]), (None, [])):
+        asked.clear()
+        part: Any = SimpleNamespace(_published=published)
+        requests.Requests.publish_filters(part)
+        requests.Requests.retry_filters(part)
+        requests.Requests.remove_filters(part)
+        assert asked == expected

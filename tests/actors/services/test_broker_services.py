@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from tests.actors.deployments import small_plan, wait_until
 from tests.actors.notified_broker import NotifiedBroker, notified_broker
 from tests.actors.plans import service_plan
 from wakelog.actors.deploy.local import start_local_broker
+from wakelog.actors.services.broker_services import BrokerServices
 from wakelog.actors.services.flush_client import FlushClient
 from wakelog.actors.services.reput import ReputClient
 from wakelog.actors.transport.notifications import NO_FAULTS, NotificationFaults
@@ -201,3 +203,15 @@ async def test_one_message_is_flushed_in_time_in_one_process(tmp_path: Path) -> 
     await flush_one(client, broker.statistics)
     await client.close()
     assert await broker.stop()
+
+
+@pytest.mark.parametrize("notes", [(), ((7,), (9,))])
+def test_a_note_wakes_pulls_after_the_watermarks_were_read(notes: tuple[tuple[int], ...]) -> None:
+    """A pull that is woken finds what it waits for; a message is not looked for in vain."""
+    order: list[object] = []
+    context = SimpleNamespace(watermark_readers=[lambda: order.append("read")] * 2)
+    services: Any = SimpleNamespace(
+        _context=context, get=lambda kind: SimpleNamespace(on_woken=order.append)
+    )
+    BrokerServices._on_notified(services, list(notes))
+    assert order == ["read", "read", *([[7, 9]] if notes else [])]

@@ -1,5 +1,7 @@
 """Epochs: what two logs have in common, and a file that keeps promise and lines."""
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.simulation.disk import SimulatedDisk
@@ -130,3 +132,44 @@ def test_a_torn_slot_leaves_the_one_before() -> None:
         torn = bytearray(data)
         torn[position] ^= 0x10
         assert SLOTS.newest(bytes(torn)).promise == 4
+
+
+@pytest.mark.parametrize(
+    ("promise", "line_count", "is_possible"),
+    [
+        (0, 0, True),
+        (-1, 0, False),
+        (1, -1, False),
+        (1, LINES_MAX, True),
+        (1, LINES_MAX + 1, False),
+    ],
+)
+def test_what_a_writer_can_have_written(
+    promise: int, line_count: int, *, is_possible: bool
+) -> None:
+    slot = EpochSlot(1, promise, LOG_ID, 0, line_count)
+    assert slot.is_possible is is_possible
+
+
+def test_a_line_may_begin_where_the_last_one_did() -> None:
+    epochs = EpochFile().open()
+    epochs.make_promise(3)
+    epochs.begin(EpochLine(1, 0))
+    epochs.begin(EpochLine(3, 0))
+    assert epochs.lines == lines((1, 0), (3, 0))
+
+
+def test_only_a_change_is_written() -> None:
+    epochs = EpochFile().open()
+
+    def writes(change: Callable[[], None]) -> int:
+        before = epochs._file.mark.sequence
+        change()
+        return epochs._file.mark.sequence - before
+
+    assert writes(lambda: epochs.join(LOG_ID, lines((0, 0)), is_seeding=True)) == 1
+    assert [writes(lambda: epochs.make_promise(2)) for _ in range(2)] == [1, 0]
+    assert [writes(epochs.end_seeding) for _ in range(2)] == [1, 0]
+    assert writes(lambda: epochs.cut(lines((0, 0)))) == 0
+    assert writes(lambda: epochs.cut(())) == 1
+    assert (epochs.promise, epochs.log_id, epochs.lines) == (2, LOG_ID, ())

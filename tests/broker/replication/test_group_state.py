@@ -4,6 +4,8 @@ import msgspec
 import pytest
 
 from wakelog.broker.replication.group_state import (
+    EPOCHS_MAX,
+    REPLICAS_MAX,
     TEXT_BYTES_MAX,
     BadGroupState,
     GroupState,
@@ -69,3 +71,49 @@ def test_what_is_no_state_is_refused(text: bytes) -> None:
 def test_a_text_that_is_too_long_is_refused_unread() -> None:
     with pytest.raises(BadGroupState, match="at most"):
         decode_state(b" " * (TEXT_BYTES_MAX + 1))
+
+
+HIGHEST_PORT = ReplicaAddress("a:65535", "a:0")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"epoch": EPOCHS_MAX - 1},
+        {"loss_epoch": 0, "renewed": 0},
+        {"replicas": {1: HIGHEST_PORT, 2: HIGHEST_PORT}},
+        {"replicas": dict.fromkeys(range(1, REPLICAS_MAX + 1), HIGHEST_PORT)},
+        {"in_sync": frozenset({2})},
+    ],
+)
+def test_a_state_at_the_bounds_of_the_rules_is_read(change: dict[str, object]) -> None:
+    state = msgspec.structs.replace(STATE, **change)
+    assert decode_state(encode_state(state)) == state
+
+
+@pytest.mark.parametrize("field", ["epoch", "master", "renewed", "loss_epoch"])
+def test_no_number_is_negative(field: str) -> None:
+    bad = msgspec.structs.replace(STATE, **{field: -1})
+    with pytest.raises(BadGroupState, match="negative"):
+        decode_state(encode_state(bad))
+
+
+@pytest.mark.parametrize("address", ["", "a", ":1", "a:", "a:x", "a b:1", "a:100000", "a:-1"])
+@pytest.mark.parametrize("is_ha", [False, True])
+def test_each_address_is_host_and_port(address: str, *, is_ha: bool) -> None:
+    place = ReplicaAddress("a:1", address) if is_ha else ReplicaAddress(address, "a:1")
+    bad = msgspec.structs.replace(STATE, replicas=STATE.replicas | {3: place})
+    with pytest.raises(BadGroupState, match=f"replica 3 has the address '{address}'"):
+        decode_state(encode_state(bad))
+
+
+def test_the_longest_text_is_read() -> None:
+    text = encode_state(STATE)
+    assert decode_state(text.ljust(TEXT_BYTES_MAX)) == STATE
+
+
+def test_one_that_leads_has_a_later_epoch_and_has_renewed() -> None:
+    led = STATE.led_by(1, epoch=9, in_sync=frozenset({1}))
+    assert (led.master, led.epoch, led.renewed) == (1, 9, STATE.renewed + 1)
+    assert led.in_sync == {1}
+    assert (led.log_id, led.replicas) == (STATE.log_id, STATE.replicas)

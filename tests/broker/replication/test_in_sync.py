@@ -158,3 +158,102 @@ def test_all_have_the_log_only_if_none_is_being_seeded() -> None:
     assert not in_sync.all_have(10)
     ack(in_sync, 2, 10)
     assert in_sync.all_have(10) and not in_sync.all_have(11)
+
+
+def test_what_an_earlier_master_confirmed_counts_as_far_as_this_log_goes() -> None:
+    for start, confirmed in ((3, 3), (4, 4), (5, 4)):
+        assert make({1, 2}, start=start).confirmed == confirmed
+
+
+@pytest.mark.parametrize(
+    ("durable", "silent_ms", "seeding", "joins"),
+    [
+        (10, 0, False, True),
+        (9, 0, False, False),
+        (10, ABSENT_MS_MAX, False, True),
+        (10, ABSENT_MS_MAX + 1, False, False),
+        (10, 0, True, False),
+    ],
+)
+def test_a_replica_joins_when_it_has_all(durable: int, silent_ms: int, *, seeding: bool, joins: bool) -> None:
+    in_sync = make({1})
+    in_sync.on_ack(2, durable, 100, is_seeding=seeding)
+    assert (2 in in_sync.wanted(100 + silent_ms)) is joins
+
+
+@pytest.mark.parametrize(
+    ("moment", "stays"),
+    [
+        ("connected", True),
+        ("absent at the limit", True),
+        ("absent for longer", False),
+        ("behind at the limit", True),
+        ("behind for longer", False),
+        ("seeding", False),
+    ],
+)
+def test_a_member_stays_while_it_keeps_up(moment: str, *, stays: bool) -> None:
+    in_sync, now_ms = make({1, 2}, replicas_min=2), 100
+    ack(in_sync, 2, 10, now_ms)
+    in_sync.on_own_durable(20)
+    ack(in_sync, 2, 10, now_ms)
+    if moment.startswith("absent"):
+        in_sync.on_lost(2, now_ms)
+        now_ms += ABSENT_MS_MAX
+    elif moment.startswith("behind"):
+        now_ms += BEHIND_MS_MAX
+        ack(in_sync, 2, 19, now_ms)
+    elif moment == "seeding":
+        in_sync.on_ack(2, 20, now_ms, is_seeding=True)
+    assert (2 in in_sync.wanted(now_ms + moment.endswith("longer"))) is stays
+
+
+def test_one_that_was_behind_has_caught_up_once_it_has_an_earlier_end() -> None:
+    in_sync = make({1, 2})
+    ends = []
+    for step in range(1, 9):
+        now_ms = step * 10_000
+        in_sync.on_own_durable(10 + step)
+        ack(in_sync, 2, 10 + step - 1, now_ms)  # always one behind, and never for long
+        ends.append(2 in in_sync.wanted(now_ms + BEHIND_MS_MAX - 10_000))
+    assert all(ends)
+
+
+def test_each_event_says_whether_more_is_confirmed() -> None:
+    in_sync = make({1, 2})
+    assert not in_sync.on_own_durable(20) and not in_sync.on_own_durable(5)
+    assert ack(in_sync, 2, 15) and not ack(in_sync, 2, 15)
+    assert ack(in_sync, 2, 99) and in_sync.confirmed == 20, "what was durable once stays so"
+    assert in_sync.on_own_durable(21) and not in_sync.on_own_durable(21)
+    in_sync.propose(frozenset({1}), "7")
+    assert not in_sync.on_register(frozenset({1, 2}), "7") and in_sync.counted == {1, 2}
+
+
+@pytest.mark.parametrize(
+    ("members", "proposed", "replicas_min", "takes"),
+    [
+        ({1}, {1, 2}, 2, False),
+        ({1, 2}, {1, 2, 3}, 2, True),
+        ({1, 2}, {1}, 1, True),
+        ({1, 2, 3}, {1, 2}, 3, False),
+        ({1, 2, 3}, {1, 2}, 2, True),
+    ],
+)
+def test_sends_need_enough_replicas_in_both_sets(
+    members: set[int], proposed: set[int], replicas_min: int, *, takes: bool
+) -> None:
+    in_sync = make(members, replicas_min=replicas_min)
+    for one in proposed - members:
+        ack(in_sync, one, 10)
+    in_sync.propose(frozenset(proposed), "7")
+    assert in_sync.takes_sends is takes
+
+
+def test_a_master_whose_log_is_not_durable_has_less_than_all() -> None:
+    in_sync = make({1})
+    assert in_sync.all_have(10) and not in_sync.all_have(11)
+    both = make({1, 2})
+    ack(both, 2, 20)
+    assert not both.all_have(20)
+    both.on_own_durable(20)
+    assert both.all_have(20)

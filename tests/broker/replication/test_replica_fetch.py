@@ -5,7 +5,7 @@ import pytest
 from tests.simulation.group_disk import SlotFileModel
 from wakelog.broker.replication.epochs import EpochLine, Epochs
 from wakelog.broker.replication.ha_client_state import FetchEnded
-from wakelog.broker.replication.member_shipping import SILENT_MS_MAX
+from wakelog.broker.replication.member_shipping import CHECKED_BYTES, HEARTBEAT_MS, SILENT_MS_MAX
 from wakelog.broker.replication.replica_fetch import CutLog, OwnLog, ReplicaFetch
 from wakelog.protocol.member_frames import Ack, Answer, DataHead
 
@@ -221,3 +221,167 @@ def test_an_answer_is_a_sign_of_life() -> None:
     core.check_answer(answer(), checksum, SILENT_MS_MAX)
     core.on_cut()
     assert not core.why_over(2 * SILENT_MS_MAX)
+
+
+@pytest.mark.parametrize(
+    ("known", "end", "fits"), [(20, 30, True), (21, 30, False), (99, 20, True), (99, 21, False)]
+)
+def test_what_is_known_to_be_confirmed_stays(known: int, end: int, *, fits: bool) -> None:
+    """As far as this log has it: a copy that was begun anew lacks the rest."""
+    core = make(known=known, end=end)
+    if fits:
+        assert core.check_answer(answer(), checksum, 0) == CutLog(20, None)
+        assert core._epochs.promise == 3
+    else:
+        with pytest.raises(FetchEnded, match=f"{known} was confirmed"):
+            core.check_answer(answer(), checksum, 0)
+        assert core._epochs.promise == 1
+
+
+def test_an_answer_comes_once() -> None:
+    core = make()
+    core.check_answer(answer(), checksum, 0)
+    with pytest.raises(FetchEnded, match="answered twice"):
+        core.check_answer(answer(), checksum, 0)
+
+
+def test_the_promised_epoch_itself_may_begin() -> None:
+    core = make(promise=3)
+    core.check_answer(answer(), checksum, 0)
+    assert (core.epoch, core._epochs.promise) == (3, 3)
+
+
+@pytest.mark.parametrize(
+    ("begin", "own_begin", "common", "checked"),
+    [
+        (0, 0, CHECKED_BYTES + 1, 1),
+        (0, 0, CHECKED_BYTES, 0),
+        (7, 0, CHECKED_BYTES, 7),
+        (7, 9, CHECKED_BYTES, 9),
+        (CHECKED_BYTES + 5, 0, CHECKED_BYTES, CHECKED_BYTES),
+    ],
+)
+def test_the_last_bytes_that_both_have_are_compared(
+    begin: int, own_begin: int, common: int, checked: int
+) -> None:
+    core = make(end=common + 9, begin=own_begin)
+    asked: list[tuple[int, int]] = []
+
+    def summed(first: int, last: int) -> int:
+        asked.append((first, last))
+        return 5
+
+    lines = ((1, 0), (3, common))
+    core.check_answer(answer(begin=begin, common=common, lines=lines, end=1 << 20), summed, 0)
+    assert asked == [(checked, common)]
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "common", "seeding", "cut"),
+    [
+        (0, 0, 0, False, CutLog(0, None)),
+        (0, 0, 32, False, None),
+        (0, 0, 32, True, CutLog(32, 32)),
+        (32, 32, 32, True, CutLog(32, 32)),
+        (64, 64, 64, True, CutLog(64, None)),
+        (64, 64, 32, True, None),
+        (0, 30, 32, True, None),
+    ],
+)
+def test_where_a_log_without_a_common_line_begins(
+    begin: int, end: int, common: int, *, seeding: bool, cut: CutLog | None
+) -> None:
+    core = make(begin=begin, end=end, seeding=seeding)
+    core._epochs.cut(())
+    lines = ((3, 0),)
+    if cut is None:
+        with pytest.raises(FetchEnded, match="as the common point"):
+            core.check_answer(answer(begin=32, common=common, lines=lines), checksum, 0)
+    else:
+        assert core.check_answer(answer(begin=32, common=common, lines=lines), checksum, 0) == cut
+
+
+def test_a_common_point_before_the_own_begin_is_of_no_use() -> None:
+    for begin, fits in ((20, True), (21, False)):
+        core = make()
+        core._log = core._log._replace(begin=begin)
+        if fits:
+            core.check_answer(answer(), checksum, 0)
+        else:
+            with pytest.raises(FetchEnded, match="as the common point"):
+                core.check_answer(answer(), checksum, 0)
+
+
+def test_lines_at_the_cut_go_and_those_below_it_stay() -> None:
+    for cut, kept in ((20, 1), (21, 2)):
+        core = make(end=30, promise=2)
+        core._epochs.begin(EpochLine(2, 20))
+        core._cut = CutLog(cut, None)
+        core.on_cut()
+        assert len(core._epochs.lines) == kept and core.end == cut
+
+
+@pytest.mark.parametrize(
+    ("line", "fits"),
+    [((2, 20), True), ((3, 20), True), ((1, 0), True), ((1, 20), False), ((2, 21), False)],
+)
+def test_an_epoch_begins_where_its_bytes_do(line: tuple[int, int], *, fits: bool) -> None:
+    core = attached()
+    if fits:
+        assert core.accept_head(head(20, 8, *line), 0)
+        assert core._epochs.lines[-1] == line and core.end == 28
+    else:
+        with pytest.raises(FetchEnded):
+            core.accept_head(head(20, 8, *line), 0)
+        assert core.end == 20
+
+
+def test_a_heartbeat_brings_no_epoch_and_is_a_sign_of_life() -> None:
+    core = attached()
+    assert not core.accept_head(head(20, 0, confirmed=9), 1_000)
+    assert core._epochs.lines == (EpochLine(1, 0),) and core.end == 20
+    assert not core.why_over(1_000 + SILENT_MS_MAX)
+    assert core.why_over(1_001 + SILENT_MS_MAX)
+
+
+def test_more_durable_is_reported_at_once_and_as_much_as_a_heartbeat() -> None:
+    core = attached()
+    core.accept_head(head(20, 10), 0)
+    sent = [core.next_ack(durable, now_ms) for durable, now_ms in (
+        (20, 5), (20, 5), (21, 5), (21, 4 + HEARTBEAT_MS), (21, 5 + HEARTBEAT_MS),
+        (99, 6 + HEARTBEAT_MS), (99, 5 + 2 * HEARTBEAT_MS), (99, 6 + 2 * HEARTBEAT_MS),
+    )]  # fmt: skip
+    assert [one and one.durable for one in sent] == [20, None, 21, None, 21, 30, None, 30]
+    assert all(one is None or one.epoch == 3 for one in sent)
+
+
+def test_what_is_confirmed_does_not_fall() -> None:
+    core = make(end=0, seeding=True)
+    core.check_answer(answer(common=0, lines=((3, 0),)), checksum, 0)
+    core.on_cut()
+    core.accept_head(head(0, 8, start=0, confirmed=9), 0)
+    core.accept_head(head(8, 0, start=0, confirmed=7), 0)
+    ack = core.next_ack(8, 0)
+    assert ack is not None and ack.is_seeding
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_mismatch"),
+    [
+        ({"refusal": "no"}, True),
+        ({"log_id": bytes(16)}, True),
+        ({"lines": ()}, False),
+        ({"epoch": 0}, False),
+        ({"lines": ((1, 0),)}, True),
+        ({"common": 19}, True),
+        ({"checksum": 6}, True),
+    ],
+)
+def test_whether_another_connection_would_bring_the_same(
+    changes: dict[str, object], *, is_mismatch: bool
+) -> None:
+    core = make()
+    with pytest.raises(FetchEnded) as ended:
+        core.check_answer(answer(**changes), checksum, 0)
+    assert ended.value.is_mismatch is is_mismatch
+    assert not core.must_seed and core.epoch == 0

@@ -61,6 +61,14 @@ def test_blocks_find_what_steps_find(
         assert select(reader, key_hash, count_max=count_max, **times) == by_steps
 
 
+def test_of_a_dense_chain_the_newest_are_found_however_many_are_wanted() -> None:
+    reader = reader_of(chained([0, 3] * 20, [0] * 40))
+    newest = [number * 100 for number in range(39, 0, -2)]
+    with patch.object(index_file, "DENSE_STEPS", 2), patch.object(index_file, "BLOCK_ENTRIES", 9):
+        for count_max in range(1, 23):
+            assert select(reader, 0, count_max=count_max) == newest[:count_max]
+
+
 @pytest.mark.parametrize("share", [1.0, 0.05])
 def test_a_long_chain_takes_few_steps(share: float) -> None:
     choose = random.Random(3)

@@ -280,13 +280,14 @@ def test_bulk_is_the_same_as_plain(
 ) -> None:
     """Index a log in several parts, each by a new writer, with overlaps."""
     messages = [(keys(text), {"sys_flag": flag}) for text, flag in found]
-    disks = []
+    disks, counts = [], []
     for way in (None, functions):
         fs = MemoryFileSystem()
         fs.make_directories("/store")
         for cut in [*sorted(cuts), len(messages)]:
             part = log_of(*messages[:cut])
             if part.offsets:
-                put(fs, part, way, begin=max(0, cut - 4))
+                counts.append(put(fs, part, way, begin=max(0, cut - 4)).keys_count)
         disks.append(files(fs))
     assert disks[0] == disks[1]
+    assert counts[: len(counts) // 2] == counts[len(counts) // 2 :]
