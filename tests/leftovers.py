@@ -34,8 +34,8 @@ _SESSION_PREFIX = "wl-"  # short: UNIX sockets below it have about a hundred cha
 # pytest keeps the folders of its own fixtures until the session's directory is removed.
 _EXPECTED_FOLDERS = (f"pytest-of-{getpass.getuser()}",)
 CHECK_SECONDS = 0.3
-CHECKS_COUNT_MAX = 40
-"""How often a new file is checked; whose it is shows once that process has opened it."""
+CHECKED_ROUNDS = frozenset({0, 1, 2, 4, 8, 16, 32})
+"""In which rounds a new file is checked; whose it is shows once that process has opened it."""
 _LISTEN_STATE = "0A"  # of /proc/net/tcp
 
 
@@ -139,22 +139,24 @@ def watch(session: str, process_id: int) -> None:
 
     process_id: of the session itself.
     """
-    checks: Counter[str] = Counter()
+    rounds: Counter[str] = Counter()
+    noted: set[str] = set()
     is_heir: dict[int, bool] = {}
     while True:
         is_over = bool(select.select([sys.stdin], [], [], CHECK_SECONDS)[0])
-        new = {path for path in shared_files() if checks[path] < CHECKS_COUNT_MAX}
-        if new:
+        new = shared_files() - noted
+        due = {path for path in new if is_over or rounds[path] in CHECKED_ROUNDS}
+        rounds.update(new)
+        if due:
             # What a process has inherited does not change: each is read once.
             is_heir = {
                 number: is_heir[number] if number in is_heir else _inherits(number, session)
                 for number in _process_ids()
             }
             ours = [number for number, inherits in is_heir.items() if inherits]
-            for path in held_among(new, [process_id, *ours]):
+            for path in held_among(due, [process_id, *ours]):
                 print(path, flush=True)
-                checks[path] = CHECKS_COUNT_MAX
-        checks.update(new)
+                noted.add(path)
         if is_over:
             return
 
