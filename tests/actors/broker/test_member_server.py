@@ -314,7 +314,9 @@ class Socket:
     ],
 )
 @on_loop
-async def test_only_trusted_hosts_may_connect_and_so_many(host: str, taken: int, *, is_accepted: bool) -> None:
+async def test_only_trusted_hosts_may_connect_and_so_many(
+    host: str, taken: int, *, is_accepted: bool
+) -> None:
     assert read_trusted("10.9.*.*").match("10.9.1.2")
     master, opened = Master(), Socket()
     begun: list[object] = []

@@ -175,7 +175,9 @@ def test_what_an_earlier_master_confirmed_counts_as_far_as_this_log_goes() -> No
         (10, 0, True, False),
     ],
 )
-def test_a_replica_joins_when_it_has_all(durable: int, silent_ms: int, *, seeding: bool, joins: bool) -> None:
+def test_a_replica_joins_when_it_has_all(
+    durable: int, silent_ms: int, *, seeding: bool, joins: bool
+) -> None:
     in_sync = make({1})
     in_sync.on_ack(2, durable, 100, is_seeding=seeding)
     assert (2 in in_sync.wanted(100 + silent_ms)) is joins
