@@ -10,7 +10,7 @@ from opentelemetry import context as contexts
 from opentelemetry.context import Context
 
 from wakelog.otel import passed_on
-from wakelog.otel.passed_on import leave_work_on, pass_on
+from wakelog.otel.passed_on import UnsampledSpan, leave_work_on, pass_on
 from wakelog.otel.propagation import context_in, plain_properties
 
 
@@ -84,3 +84,12 @@ def test_another_context_that_is_current_stays() -> None:
     with trace.use_span(trace.NonRecordingSpan(trace.SpanContext(5, 6, False))):
         context.leave()
         assert current_ids() == (5, 6)
+
+
+def test_a_span_that_is_not_sampled_is_a_child_of_the_senders() -> None:
+    text = "a\x01b" + plain_properties(0xAA, 0xBB, 3)
+    span = UnsampledSpan(text, 0xCC)
+    found = span.get_span_context()
+    assert found == span.get_span_context()
+    assert (found.trace_id, found.span_id, found.trace_flags) == (0xAA, 0xCC, 2)
+    assert not found.is_remote and not span.is_recording()

@@ -15,6 +15,7 @@ from wakelog.client.received import ReceivedMessage
 from wakelog.otel.propagation import (
     context_of,
     has_context,
+    is_unsampled,
     links_to,
     properties_of,
     properties_within,
@@ -94,6 +95,26 @@ def test_without_a_context_there_is_no_link(text: str) -> None:
     message = received(text)
     assert links_to([message]) == []
     assert not trace.get_current_span(context_of(message)).get_span_context().is_valid
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [
+        ("{}00", True),
+        ("{}02\x02TAGS\x01t", True),
+        ("TAGS\x01t\x02{}0e", True),
+        ("{}01", False),
+        ("{}0f", False),
+        ("{}00\x02baggage\x01user=7", False),
+        ("{}00\x02tracestate\x01a=b", False),
+        ("x{}00", False),
+        ("", False),
+        ("traceparent\x0100-" + "0" * 32 + "-00000000000000bb-00", False),
+        ("traceparent\x0100-000000000000000000000000000000aa-" + "0" * 16 + "-00", False),
+    ],
+)
+def test_a_context_that_is_not_sampled_is_known_by_its_flags(text: str, is_one: bool) -> None:
+    assert is_unsampled(text.format(f"traceparent\x01{PARENT[:-2]}")) is is_one
 
 
 def test_links_are_few_and_different() -> None:

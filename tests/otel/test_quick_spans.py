@@ -119,17 +119,16 @@ def test_a_quick_span_is_what_the_sdk_makes(make: Callable[[], Sampler], place: 
     (own, seen), (other, wanted) = provider(samplers[0]), provider(samplers[1])
     context = CONTEXTS[place]
     given: Attributes = {"a": "b"}
-    begun = quick(own).begin(context, "name", KIND, given)
     link = Link(ELSEWHERE, {})
+    begun = quick(own).begin(context, "name", KIND, given, links=[link])
     if begun.is_recorded:
         status = Status(StatusCode.ERROR, "why")
         found = {**(begun.attributes or {}), "n": 1, "several": ("x", "y")}
         quick(own).end(begun, found, [link], status)
-    span = other.get_tracer("scope", "1").start_span("name", context, KIND, given)
+    span = other.get_tracer("scope", "1").start_span("name", context, KIND, given, [link])
     assert begun.context == span.get_span_context()
     assert begun.is_recorded == span.is_recording()
     span.set_attributes({"n": 1, "several": ["x", "y"]})
-    span.add_link(ELSEWHERE)
     span.set_status(Status(StatusCode.ERROR, "why"))
     span.end()
     assert list(map(shown, seen.get_finished_spans())) == [
@@ -141,11 +140,11 @@ def test_a_quick_span_is_what_the_sdk_makes(make: Callable[[], Sampler], place: 
 
 @pytest.mark.parametrize("place", CONTEXTS)
 @pytest.mark.parametrize("sampler", [ALWAYS_ON, ParentBased(ALWAYS_ON), Noting()])
-def test_a_span_is_dropped_as_its_parent_is(sampler: Sampler, place: str) -> None:
+def test_a_span_is_recorded_as_its_parent_is(sampler: Sampler, place: str) -> None:
     spans = quick(provider(sampler)[0])
-    is_dropped = isinstance(sampler, ParentBased) and place == "unsampled"
-    assert spans.drops(CONTEXTS[place]) is is_dropped
-    assert not (is_dropped and spans.begin(CONTEXTS[place], "name", KIND, {}).is_recorded)
+    assert spans.follows_parent is isinstance(sampler, ParentBased)
+    is_dropped = spans.follows_parent and place == "unsampled"
+    assert spans.begin(CONTEXTS[place], "name", KIND, {}).is_recorded is not is_dropped
 
 
 class Looking(SpanProcessor):

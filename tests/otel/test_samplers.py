@@ -41,10 +41,12 @@ def test_a_rule_decides_as_the_sampler_does(root: Sampler) -> None:
             wanted = sampler.should_sample(Context(), max(trace_id, 1), "name")
             is_sampled = max(trace_id, 1) & IDS_COMPARED < rule.sampled_below
             assert is_sampled == (wanted.decision is Decision.RECORD_AND_SAMPLE)
-        for parent in PARENTS if rule.follows_parent else ():
+        for parent in PARENTS:
             context = trace.set_span_in_context(parent, Context())
             wanted = sampler.should_sample(context, 5, "name")
-            is_sampled = bool(parent.get_span_context().trace_flags & 1)
+            is_sampled = rule.sampled_below > 5
+            if rule.follows_parent:
+                is_sampled = bool(parent.get_span_context().trace_flags & 1)
             assert is_sampled == (wanted.decision is Decision.RECORD_AND_SAMPLE)
 
 

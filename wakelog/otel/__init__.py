@@ -11,6 +11,7 @@
     passed_on.py      the context of a message where nothing records
     instruments.py    the tracer and the instruments of one instrumentor
     quick_spans.py    spans that the SDK gets once they have ended
+    late_spans.py     spans of users and of the client, built when somebody looks at them
     samplers.py       what the SDK's own samplers decide
     totals.py         what is counted until a reader of metrics asks
     durations.py      durations that wait until many can be recorded at once

@@ -59,6 +59,7 @@ class Instruments:
         self._is_global = type(self._tracer) is trace.ProxyTracer
         self._known: trace.Tracer | None = None
         self._quick: QuickSpans | None = None
+        self._measures: bool | None = None  # not known before there is a provider
         DURATIONS.begin_again()
         meter = metrics.get_meter(SCOPE, meter_provider=meter_provider)
         self.operation_duration = meter.create_histogram(
@@ -109,10 +110,14 @@ class Instruments:
     @property
     def measures(self) -> bool:
         """Whether metrics are recorded."""
-        histogram: Any = self.operation_duration
-        # The API's own instrument stands for that of a global provider, which may come.
-        found = getattr(histogram, "_real_instrument", histogram)
-        return found is not None and not isinstance(found, metrics.NoOpHistogram)
+        if self._measures is None:
+            histogram: Any = self.operation_duration
+            # The API's own instrument stands for that of a global provider, which may come.
+            found = getattr(histogram, "_real_instrument", histogram)
+            if found is None:
+                return False
+            self._measures = not isinstance(found, metrics.NoOpHistogram)
+        return self._measures
 
     def requested(
         self, topic: str, address: str, count: int, began: float, error: str = ""

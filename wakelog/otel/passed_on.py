@@ -1,4 +1,4 @@
-"""The context that came with a message, as the current one where nothing records.
+"""The context that came with a message, as the current one where nothing records the work.
 
 It is read when somebody asks for the current span: most programs without an SDK never do. One with
 baggage is read at once.
@@ -12,12 +12,11 @@ from typing import Final
 from opentelemetry import context as contexts
 from opentelemetry import trace
 from opentelemetry.context import Context
-from opentelemetry.trace import Span, SpanContext
+from opentelemetry.trace import Span, SpanContext, TraceFlags
 
 from wakelog.client.consumer_message import ConsumerMessage
-from wakelog.otel.propagation import context_in, has_more_than_span
+from wakelog.otel.propagation import SPAN_KEY, context_in, has_more_than_span
 
-[_SPAN_KEY] = trace.set_span_in_context(trace.INVALID_SPAN, Context())
 _current: Final = contexts.get_current
 
 
@@ -39,6 +38,21 @@ class PassedOnSpan(trace.NonRecordingSpan):
     def __repr__(self) -> str:
         """Name the span."""
         return f"{type(self).__name__}({self.get_span_context()!r})"
+
+
+class UnsampledSpan(PassedOnSpan):
+    """The span of the work on a message, which is not sampled, as its sender's is not."""
+
+    def __init__(self, properties_text: str, span_id: int) -> None:
+        """Read nothing yet."""
+        super().__init__(properties_text)
+        self._span_id = span_id
+
+    def get_span_context(self) -> SpanContext:
+        """Return the context of a child of the sender's span."""
+        sender = super().get_span_context()
+        flags = TraceFlags(sender.trace_flags & ~TraceFlags.SAMPLED)
+        return SpanContext(sender.trace_id, self._span_id, False, flags, sender.trace_state)
 
 
 class WorkContext(Context):
@@ -66,7 +80,7 @@ def pass_on(message: ConsumerMessage, before: Context) -> WorkContext:
     """Make the context of a message the current one. before: what is current."""
     text = message.record.properties_text
     came: Mapping[str, object] = (
-        context_in(text) if has_more_than_span(text) else {_SPAN_KEY: PassedOnSpan(text)}
+        context_in(text) if has_more_than_span(text) else {SPAN_KEY: PassedOnSpan(text)}
     )
     context = WorkContext({**before, **came})
     context.message, context.before = message, before

@@ -34,11 +34,20 @@ from wakelog.protocol.properties import (
 
 _SEPARATORS: Final = (NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR)
 _TRACEPARENT: Final = f"{PROPERTY_SEPARATOR}traceparent{NAME_VALUE_SEPARATOR}00-"
+_PARENT: Final = f"traceparent{NAME_VALUE_SEPARATOR}"
+_STATE: Final = f"tracestate{NAME_VALUE_SEPARATOR}"
 _BAGGAGE: Final = f"baggage{NAME_VALUE_SEPARATOR}"
+[SPAN_KEY] = trace.set_span_in_context(trace.INVALID_SPAN, Context())
+"""The key of a context that has a span."""
 _PLAIN: Final = re.compile(
     f"traceparent{NAME_VALUE_SEPARATOR}00-([0-9a-f]{{32}})-([0-9a-f]{{16}})-([0-9a-f]{{2}})"
 )
 """A context as W3C's propagator writes it, without a state."""
+_UNSAMPLED: Final = re.compile(
+    f"traceparent{NAME_VALUE_SEPARATOR}00-(?!0{{32}})[0-9a-f]{{32}}-(?!0{{16}})[0-9a-f]{{16}}"
+    "-[0-9a-f][02468ace]"
+)
+"""One that is valid, of a trace that is not sampled."""
 
 
 def properties_of(context: Context) -> str:
@@ -86,17 +95,30 @@ def context_of(message: ReceivedMessage) -> Context:
 
 def context_in(properties_text: str) -> Context:
     """Return the context among encoded properties; an empty one without."""
-    pairs = _pairs(properties_text, _begins(propagate.get_global_textmap()))
-    if not pairs:
+    if is_default() and not (_BAGGAGE in properties_text or _STATE in properties_text):
+        pair = _pair(properties_text, _PARENT)
+        if not pair:
+            return Context()
+        if (found := _plain_context(pair)) is not None:
+            return Context({SPAN_KEY: NonRecordingSpan(found)})
+    elif not _pairs(properties_text, _begins(propagate.get_global_textmap())):
         return Context()
-    if (found := _plain_context(pairs)) is not None:
-        return trace.set_span_in_context(NonRecordingSpan(found), Context())
     return propagate.extract(decode_properties(properties_text), context=Context())
 
 
 def has_more_than_span(properties_text: str) -> bool:
     """Return whether the context among encoded properties may have more than a span."""
     return _BAGGAGE in properties_text or not is_default()
+
+
+def is_unsampled(properties_text: str) -> bool:
+    """Return whether encoded properties have a context of a trace that is not sampled, and no more.
+
+    False where that would have to be asked from the propagators.
+    """
+    if has_more_than_span(properties_text) or _STATE in properties_text:
+        return False
+    return _UNSAMPLED.fullmatch(_pair(properties_text, _PARENT)) is not None
 
 
 def links_to(messages: Sequence[ReceivedMessage]) -> list[SpanContext]:
@@ -114,16 +136,16 @@ def links_to(messages: Sequence[ReceivedMessage]) -> list[SpanContext]:
 
 
 def _span_context(pairs: tuple[str, ...]) -> SpanContext:
-    if (found := _plain_context(pairs)) is not None:
+    if len(pairs) == 1 and is_default() and (found := _plain_context(pairs[0])) is not None:
         return found
     carrier = decode_properties(PROPERTY_SEPARATOR.join(pairs))
     context = propagate.extract(carrier, context=Context())
     return trace.get_current_span(context).get_span_context()
 
 
-def _plain_context(pairs: tuple[str, ...]) -> SpanContext | None:
-    """Return what a single property says in W3C's form, without the propagators; else None."""
-    if len(pairs) > 1 or not is_default() or not (found := _PLAIN.fullmatch(pairs[0])):
+def _plain_context(pair: str) -> SpanContext | None:
+    """Return what a property says in W3C's form, without the propagators; else None."""
+    if not (found := _PLAIN.fullmatch(pair)):
         return None
     trace_id, span_id, flags = found.groups()
     context = SpanContext(int(trace_id, 16), int(span_id, 16), True, TraceFlags(int(flags, 16)))

@@ -3,7 +3,8 @@
 A span of the SDK has a lock, lists of events and links, and attributes that are checked one by one.
 To begin and end one takes 15 to 30 µs, more than the client needs for a message among many. A
 span of the client itself needs none of that: nobody else writes to it. Here the SDK's sampler
-decides, its generator makes the ids, and its processors get a complete `ReadableSpan`.
+decides, its generator makes the ids, and its processors get a complete `ReadableSpan`. A span that
+the user may write to as well is one of `late_spans.py`.
 
 Invariants: an exporter sees what it would see of `start_span` and `end`. Where that is not sure,
 `quick_spans` and `usable` say so: for another class of tracer, for limits on attributes, and for
@@ -22,6 +23,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import (
     Link,
     NonRecordingSpan,
+    Span,
     SpanContext,
     SpanKind,
     Status,
@@ -76,7 +78,7 @@ class QuickSpans:
 
     def __init__(self, tracer: Any, sdk: Any, export: Any) -> None:
         """sdk, export: the SDK's modules `trace` and `trace.export`."""
-        self._tracer, self._processor = tracer, tracer.span_processor
+        self.tracer, self._processor = tracer, tracer.span_processor
         self._sampler, self._rule = tracer.sampler, rule_of(tracer.sampler)
         self._make_trace_id = tracer.id_generator.generate_trace_id
         self._make_span_id = tracer.id_generator.generate_span_id
@@ -87,6 +89,9 @@ class QuickSpans:
         self._known = frozenset({export.BatchSpanProcessor, export.SimpleSpanProcessor})
         is_random = getattr(tracer.id_generator, "is_trace_id_random", None)
         self._random = _RANDOM if is_random is not None and is_random() else 0
+        from wakelog.otel.late_spans import LateSpan  # imports the SDK
+
+        self._late = LateSpan
         self._is_enabled = tracer._is_enabled
         self._processors = self._processor._span_processors
         self._is_usable = self._knows(self._processors)
@@ -113,12 +118,15 @@ class QuickSpans:
         """Return the ids and the flags of a span that begins a trace which is dropped."""
         return trace_id, self._make_span_id(), self._random
 
-    def drops(self, context: Context) -> bool:
-        """Return whether a span in a context is certainly not recorded: as its parent is not."""
-        if self._rule is None or not self._rule.follows_parent:
-            return False
-        parent = trace.get_current_span(context).get_span_context()
-        return parent.is_valid and not parent.trace_flags & _SAMPLED
+    @property
+    def follows_parent(self) -> bool:
+        """Whether a span with a parent is certainly recorded as that is."""
+        return self._rule is not None and self._rule.follows_parent
+
+    def span_id(self) -> int:
+        """Return the id of a new span."""
+        found: int = self._make_span_id()
+        return found
 
     def begin(
         self,
@@ -127,10 +135,11 @@ class QuickSpans:
         kind: SpanKind,
         attributes: Attributes,
         *,
+        links: Sequence[Link] = (),
         began_ns: int = 0,
         drawn: int = 0,
     ) -> Begun:
-        """Begin a span in a context. attributes: for the sampler.
+        """Begin a span in a context. attributes, links: for the sampler.
 
         began_ns: 0 for now. drawn: the id of a new trace, if it needs one; 0 for any.
         """
@@ -144,13 +153,13 @@ class QuickSpans:
             trace_id, state = parent.trace_id, parent.trace_state
             flags = parent.trace_flags & _RANDOM
         rule = self._rule
-        if rule is None or (parent is not None and not rule.follows_parent):
-            result = self._sampler.should_sample(context, trace_id, name, kind, attributes, ())
+        if rule is None:
+            result = self._sampler.should_sample(context, trace_id, name, kind, attributes, links)
             attributes, state = result.attributes, result.trace_state
             is_sampled = result.decision is self._sampled
             is_recorded = result.decision is not self._dropped
         else:
-            if parent is None:
+            if parent is None or not rule.follows_parent:
                 is_sampled = trace_id & IDS_COMPARED < rule.sampled_below
             else:
                 is_sampled = bool(parent.trace_flags & _SAMPLED)
@@ -162,25 +171,35 @@ class QuickSpans:
         fields = (name, kind, attributes, trace_id, span_id, flags, state, parent, is_recorded)
         return tuple.__new__(Begun, (*fields, began_ns))
 
+    def late(self, begun: Begun, attributes: Attributes, links: Sequence[Link] = ()) -> Span:
+        """Return a recorded span that the user may write to. attributes: all it has."""
+        return self._late(self, begun, attributes, links)
+
     def end(
         self,
         begun: Begun,
         attributes: dict[str, Any],
         links: Sequence[Link] = (),
         status: Status = _UNSET,
+        *,
+        context: SpanContext | None = None,
+        ended_ns: int | None = None,
     ) -> None:
-        """End a recorded span. attributes: all it has, plain values only."""
+        """End a recorded span. attributes: all it has, plain values only.
+
+        context: its own, if that was made before. ended_ns: None for now.
+        """
         span = self._readable(
             begun.name,
-            context=begun.context,
+            context=context or begun.context,
             parent=begun.parent,
-            resource=self._tracer.resource,
+            resource=self.tracer.resource,
             attributes=attributes,
             links=links,
             kind=begun.kind,
             status=status,
             start_time=begun.began_ns,
-            end_time=time_ns(),
+            end_time=ended_ns or time_ns(),
             instrumentation_info=self._info,
             instrumentation_scope=self._scope,
         )
@@ -188,6 +207,7 @@ class QuickSpans:
             processor.on_end(span)
 
 
+_TRIED: Final = Begun("", SpanKind.INTERNAL, {}, 1, 1, 0, None, None, True, 1)
 _WITHOUT_METRICS: Final = frozenset({"NoneType", "NoOpTracerMetrics"})
 """The SDK counts spans itself if an environment variable asks for that."""
 
@@ -209,9 +229,11 @@ def quick_spans(tracer: Any) -> QuickSpans | None:
             or type(getattr(tracer, "_tracer_metrics", None)).__name__ not in _WITHOUT_METRICS
         ):
             return None
-        return QuickSpans(tracer, sdk, export)
-    except AttributeError:  # another version of the SDK
+        found = QuickSpans(tracer, sdk, export)
+        _ = found.late(_TRIED, {}).is_recording(), found.late(_TRIED, {}).kind  # type: ignore[attr-defined]
+    except (AttributeError, ImportError, TypeError):  # another version of the SDK
         return None
+    return found
 
 
 def _allows(limit: int | None, count: int) -> bool:

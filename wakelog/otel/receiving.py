@@ -40,8 +40,8 @@ from wakelog.client.consumer_message import ConsumerMessage
 from wakelog.client.received import ReceivedMessage
 from wakelog.otel import attributes
 from wakelog.otel.instruments import Instruments, is_suppressed, now_seconds
-from wakelog.otel.passed_on import WorkContext, leave_work_on, pass_on
-from wakelog.otel.propagation import context_of, has_context, links_to
+from wakelog.otel.passed_on import UnsampledSpan, WorkContext, leave_work_on, pass_on
+from wakelog.otel.propagation import context_of, has_context, is_unsampled, links_to
 from wakelog.protocol.names import RETRY_PREFIX
 
 Method = Callable[..., Any]
@@ -65,7 +65,7 @@ class Processing:
     ) -> None:
         """Begin now. came: the context of the one message. measures: whether metrics have it."""
         self._record = instruments.processed
-        self._span, self._topic, self._group = span, topic, group
+        self._span, self.topic, self.group = span, topic, group
         self._came = came if came is not None and len(came) > 1 else None  # such as baggage
         self._measures = measures
         self._began = now_seconds()
@@ -97,7 +97,7 @@ class Processing:
             self._span.set_status(Status(StatusCode.ERROR))
         self._span.end()
         if self._measures:
-            self._record(self._topic, self._group, self._began, error, self._during)
+            self._record(self.topic, self.group, self._began, error, self._during)
 
 
 class ReceiveSpans:
@@ -284,11 +284,9 @@ class ReceiveSpans:
             if not has_context(message) or is_suppressed(before):
                 return None
             return pass_on(message, before)
-        processing = self._begin([message])
-        if processing is None:
-            return None
+        processing = self._begun([message], observes=True)
         if self._instruments.measures:
-            self._instruments.received([(message.topic, 1)], _group(message.settler), None)
+            self._instruments.received([(processing.topic, 1)], processing.group, None)
         # Not of the message: else it would hold itself.
         self._open[weakref.ref(message, self._left)] = processing
         processing.enter()
@@ -313,39 +311,56 @@ class ReceiveSpans:
 
     def _begin(self, messages: Sequence[ReceivedMessage]) -> Processing | None:
         """Begin the work on messages; None if nothing records it, and no context came along."""
-        first, observes = messages[0], self._observes()
-        context: Context | None = None  # of several messages the caller's
-        has = len(messages) == 1 and has_context(first)
+        observes = self._observes()
+        has = len(messages) == 1 and has_context(messages[0])
         if not observes and (not has or is_suppressed(contexts.get_current())):
             return None
-        if len(messages) == 1:
-            context = context_of(first) if has else Context()
-        if self._instruments.tracer is None:
-            span: Span = NonRecordingSpan(trace.get_current_span(context).get_span_context())
-        else:
-            span = self._work_span(messages, context)
-        measures = observes and self._instruments.measures
-        group = _group(getattr(first, "settler", None))
-        return Processing(self._instruments, span, first.topic, group, context, measures=measures)
+        return self._begun(messages, observes=observes)
 
-    def _work_span(self, messages: Sequence[ReceivedMessage], context: Context | None) -> Span:
-        """Begin the span of the work on messages. context: of the only one; None for several."""
-        first, quick, tracer = messages[0], self._instruments.quick, self._instruments.tracer
-        assert tracer is not None
+    def _begun(self, messages: Sequence[ReceivedMessage], *, observes: bool) -> Processing:
+        first, instruments = messages[0], self._instruments
         settler = getattr(first, "settler", None)
+        topic, group = first.topic, _group(settler)
+        context: Context | None = None  # of several messages the caller's
+        span = self._unsampled(first.record.properties_text) if len(messages) == 1 else None
+        if span is None:
+            context = context_of(first) if len(messages) == 1 else None
+            span = self._work_span(messages, context, topic, group, _model(settler))
+        measures = observes and instruments.measures
+        return Processing(instruments, span, topic, group, context, measures=measures)
+
+    def _unsampled(self, properties_text: str) -> Span | None:
+        """Return a span that is certainly not recorded, as its parent is not; else None."""
+        if self._instruments.tracer is None or (quick := self._instruments.quick) is None:
+            return None
+        if not quick.follows_parent or not is_unsampled(properties_text):
+            return None
+        return UnsampledSpan(properties_text, quick.span_id())
+
+    def _work_span(
+        self,
+        messages: Sequence[ReceivedMessage],
+        context: Context | None,
+        topic: str,
+        group: str,
+        model: str,
+    ) -> Span:
+        """Begin the span of the work on messages. context: of the only one; None for several."""
+        tracer, quick, kind = self._instruments.tracer, self._instruments.quick, SpanKind.CONSUMER
+        if tracer is None:
+            return NonRecordingSpan(trace.get_current_span(context).get_span_context())
         what = attributes.operation(
-            attributes.PROCESS,
-            attributes.PROCESS,
-            first.topic,
-            first.namespace,
-            _group(settler),
-            _model(settler),
+            *(attributes.PROCESS, attributes.PROCESS, topic, messages[0].namespace, group, model)
         )
-        kind = SpanKind.CONSUMER
-        if quick is not None and context and quick.drops(context):
-            return quick.begin(context, what.name, kind, what.attributes).span
         found = links_to(messages) if context is None else _links_in(context)
         links = [Link(each, {}) for each in found]
+        if quick is not None:
+            around = contexts.get_current() if context is None else context
+            begun = quick.begin(around, what.name, kind, what.attributes, links=links)
+            if not begun.is_recorded:
+                return begun.span
+            more = attributes.of_messages(messages)
+            return quick.late(begun, {**(begun.attributes or {}), **more}, links)
         span = tracer.start_span(
             what.name, context, kind=kind, attributes=what.attributes, links=links
         )

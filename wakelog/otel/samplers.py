@@ -23,8 +23,8 @@ _MODULE: Final = "opentelemetry.sdk.trace.sampling"
 class Rule(NamedTuple):
     """How a sampler decides.
 
-    sampled_below: a root span is sampled if the last 64 bits of its trace's id are less.
-    follows_parent: a span with a parent is sampled if that is; else the sampler is to be asked.
+    sampled_below: a span is sampled if the last 64 bits of its trace's id are less.
+    follows_parent: a span with a parent is sampled if that is.
     """
 
     sampled_below: int
