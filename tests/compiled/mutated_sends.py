@@ -217,6 +217,7 @@ def compare(chunk: bytes | memoryview, seed: int) -> tuple[int, int]:
     plain = plain_found[0]
     assert plain.code == compiled.code
     assert (plain.queues, plain.count) == (compiled.queues, compiled.count)
+    assert plain.frames_bytes == compiled.frames_bytes == end
     assert compiled.records_count == sum(len(each) or 1 for each in plain.batches)
     for index in range(plain.count):
         assert plain.head_of(index) == compiled.head_of(index)

@@ -78,9 +78,10 @@ def test_a_run_ends_at_what_is_too_long_or_another_frame() -> None:
     assert compare(batch_of(RUN_RECORDS_MAX - 1) + frame(), 1)[0] == 2
     assert compare(batch_of(1, code=320) + frame(), 1)[0] == 1
     assert compare(batch_of(1_024), 1)[0] == 1
+    assert compare(batch_of(1_000, size=1_000), 1)[0] == 1
     long_block = bytes(20) + b"\x80\0" + b"v" * 0x8000
     for other in (
-        *(batch_of(0), batch_of(1_025), batch_of(300, size=1_000), batch_of(3)[:-1] + b"x"),
+        *(batch_of(0), batch_of(1_025), batch_of(1_000, size=4_200), batch_of(3)[:-1] + b"x"),
         frame(long_block, m='"true"'),
     ):
         assert compare(other, 1)[0] == 0

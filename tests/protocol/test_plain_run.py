@@ -129,15 +129,17 @@ def test_a_run_has_one_code_and_few_messages_if_it_is_not_one_batch() -> None:
         ((batch_of(RUN_RECORDS_MAX - 1), frame(), frame()), [2, 1]),
         ((batch_of(1_024), batch_of(1)), [1, 1]),
         ((batch_of(32, size=RUN_FRAME_BYTES_MAX // 16),), [1]),
+        ((batch_of(1_000, size=4_000),), [1]),
     ):
         chunk, begin = memoryview(b"".join(frames)), 0
         for count in counts:
             found = read_run(chunk, begin)
             assert found is not None and found[0].count == count
+            assert found[0].frames_bytes == found[1] - begin
             begin = found[1]
         assert begin == len(chunk)
     for other in (
-        *(batch_of(0), batch_of(1_025), batch_of(300, size=1_000), batch_of(3)[:-1] + b"x"),
+        *(batch_of(0), batch_of(1_025), batch_of(1_000, size=4_200), batch_of(3)[:-1] + b"x"),
         frame(b"no batch", m='"true"'),
     ):
         assert read_run(memoryview(other), 0) is None

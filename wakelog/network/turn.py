@@ -329,9 +329,10 @@ class Turn:
                 end_seconds = min(end_seconds, now_seconds + max(others_seconds, YIELD_SECONDS))
                 if processed_count:
                     self._end()
-            if len(request.body) >= LARGE_BYTES:
+            size_bytes = request.frames_bytes if isinstance(request, SendRun) else len(request.body)
+            if size_bytes >= LARGE_BYTES:
                 self._end()  # else its write would keep the answers to the others
-                large_bytes += len(request.body)
+                large_bytes += size_bytes
             processed_count += waiting.count
             if isinstance(request, SendRun):
                 self._take_run(connection, request, now_ms)

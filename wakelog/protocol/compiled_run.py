@@ -70,7 +70,7 @@ class CompiledRun(SendRun, kw_only=True, gc=False):
         assert _library is not None
         cluster = rules.cluster_name.encode()
         cluster_bytes = self.records_count * (_CLUSTER_BYTES + len(cluster))
-        records = bytearray(self.records_bytes + cluster_bytes)
+        records = _library.make_room(self.records_bytes + cluster_bytes)
         count, size, stored, responses_count = _library.encode_records(
             self.chunk,
             self.rows[: self.placed_end * SEND.size],
@@ -105,6 +105,7 @@ def read_run(
         chunk=chunk,
         queues=queues,
         count=len(rows) // SEND.size,
+        frames_bytes=end - begin,
         rows=rows,
         records_count=records_count,
         records_bytes=records_bytes,

@@ -240,7 +240,7 @@ def read_run(
     sends: list[PlainSend] = []
     batches: list[list[BatchedMessage]] = []
     places: list[Place] = []
-    records_count = 0
+    records_count, run_begin = 0, begin
     while len(sends) < min(messages_max, RUN_MESSAGES_MAX):
         found = _read_send(chunk, begin)
         if found is None:
@@ -265,6 +265,7 @@ def read_run(
         chunk=chunk,
         queues=tuple(numbers),
         count=len(sends),
+        frames_bytes=begin - run_begin,
         sends=sends,
         batches=batches,
         places=places,

@@ -51,8 +51,8 @@ RUN_RECORDS_MAX: Final = 256
 BATCH_RECORDS_MAX: Final = 1_024
 """A longer batch is encoded in steps."""
 
-BATCH_FRAME_BYTES_MAX: Final = 262_144
-"""A longer frame ends its turn; see `lanes.LARGE_BYTES`."""
+BATCH_FRAME_BYTES_MAX: Final = 4_194_304
+"""About what a broker takes of a batch by default. In C a MiB takes some 0.2 ms."""
 
 RUN_HEADER_BYTES_MAX: Final = 8_192
 
@@ -104,7 +104,7 @@ class PlacedRun(NamedTuple):
 class SendRun(RemotingCommand, kw_only=True, gc=False):
     """Sends that wait together in a lane, where they are one request.
 
-    chunk: kept until the last send is taken.
+    chunk: kept until the last send is taken. frames_bytes: how long the frames of the sends are.
     queues: the distinct (topic, queue id) of all messages.
     count: of sends. taken_count: how many of them are done.
     admitted_end: the first send that is not known to be allowed; access control sets it. -1 if all
@@ -114,6 +114,7 @@ class SendRun(RemotingCommand, kw_only=True, gc=False):
     chunk: memoryview
     queues: tuple[tuple[str, int], ...]
     count: int
+    frames_bytes: int
     taken_count: int = 0
     admitted_end: int = -1
 

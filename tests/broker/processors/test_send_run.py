@@ -544,6 +544,28 @@ def test_batches_that_come_together_are_few_runs() -> None:
 def test_batches_leave_what_single_requests_leave(mode: str) -> None:
     chunks = [b"".join((*batches(9, 10), *batches(3, 900), *sends(3), *batches(2, 1, 300)))]
     assert_both_ways_leave_the_same(mode, chunks)
+    assert_both_ways_leave_the_same(mode, [b"".join(batches(2, 1_024, 500))])
+
+
+def test_others_are_answered_before_a_run_with_a_large_batch_and_it_ends_the_turn() -> None:
+    side = Side(segment_bytes=1 << 23)
+    other = Connection(side, ServerLimits(), clock_seconds=side.clock, gathers_sends=True)
+    transport = connect(other)
+    side.receive(batches(1, 1), in_time=True)  # the segment's first blocks are reserved
+    side.runs, answered = [], list[int]()
+    process_run = side.process_run
+
+    def watch(*given: Any) -> Any:
+        answered.append(len(FrameDecoder().feed(bytes(transport.taken))))
+        return process_run(*given)
+
+    side.turn._process_run = watch
+    side.connection.data_received(b"".join(batches(2, 1_100, 1_000)))
+    other.data_received(b"".join(sends(2, e="1")))
+    side.loop.turn_over()
+    assert (side.runs, answered) == ([2, 1], [0, 2])
+    side.loop.run_until_quiet()
+    assert (side.runs, answered) == ([2, 1, 1], [0, 2, 2])
 
 
 def test_connections_take_turns_after_each_run() -> None:
