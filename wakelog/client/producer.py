@@ -153,7 +153,8 @@ class Producer(OpenedByUser):
 
         Raises: InvalidArgument, and nothing was sent; NotAcknowledged, and it may be stored.
         """
-        encoded = await self._encode(message_of(topic, body, fields))
+        message = message_of(topic, body, fields)
+        encoded = self._encode_now(message) or await self._encode(message)
         if self._tracer is None:
             return await self._buffer.send(encoded)
         began_ms = steady_ms()
@@ -336,6 +337,19 @@ class Producer(OpenedByUser):
                 plain_message(message)
                 raise
         return encoded
+
+    def _encode_now(self, message: Message) -> EncodedMessage | None:
+        """Return what `_encode` does, None if that has to ask somebody. Raises: ClientError."""
+        self._check_loop()
+        try:
+            topic = self._topics.get(message.topic)
+            if topic is None or message.delay is not None or self._options.namespace:
+                return None
+            key, level = self._ids.make(), message.delay_level
+            return encode(message, key, topic, level, None, APPENDED.get())
+        except (AttributeError, TypeError):
+            plain_message(message)
+            raise
 
     async def _encode(
         self, message: Message, more: Mapping[str, str] | None = None

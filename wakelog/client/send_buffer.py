@@ -55,7 +55,8 @@ class SendBuffer:
     async def send(self, message: EncodedMessage) -> Receipt:
         """Send one message, with others that wait if there are any. Raises: NotAcknowledged."""
         size_bytes = len(message.body)
-        await self._take_room(1, size_bytes)
+        if not self._take_room(1, size_bytes):
+            await self._wait_for_room(1, size_bytes)
         try:
             name = message.lane
             lane = self._lane(name, message)
@@ -74,7 +75,8 @@ class SendBuffer:
     async def send_request(self, request: SendRequest) -> Stored:
         """Send one request as it is. Raises: NotAcknowledged."""
         size = len(request.messages), sum(len(message.body) for message in request.messages)
-        await self._take_room(*size)
+        if not self._take_room(*size):
+            await self._wait_for_room(*size)
         try:
             return await self._sender.send(request)
         finally:
@@ -99,15 +101,16 @@ class SendBuffer:
             and self.bytes_count + size_bytes <= self._bytes_max
         )
 
-    async def _take_room(self, messages: int, size_bytes: int) -> None:
-        """Have room for these, at once or in turn. Raises: NotAcknowledged."""
+    def _take_room(self, messages: int, size_bytes: int) -> bool:
+        """Take room for these, and return True; False if they have to wait for it."""
         if self._for_room or not self._has_room(messages, size_bytes):
-            await self._wait_for_room(messages, size_bytes)
-        else:
-            self.messages_count += messages
-            self.bytes_count += size_bytes
+            return False
+        self.messages_count += messages
+        self.bytes_count += size_bytes
+        return True
 
     async def _wait_for_room(self, messages: int, size_bytes: int) -> None:
+        """Have room for these in turn. Raises: NotAcknowledged."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._for_room.append((messages, size_bytes, turn))
         try:

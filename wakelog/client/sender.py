@@ -63,6 +63,15 @@ _SYS_FLAG, _BORN_TIMESTAMP, _FLAG, _PROPERTIES = (
     V2_LETTERS[name] for name in ("sys_flag", "born_timestamp", "flag", "properties")
 )
 
+_SEND, _SEND_BATCH, _SEND_REPLY = (
+    int(code)
+    for code in (
+        RequestCode.SEND_MESSAGE_V2,
+        RequestCode.SEND_BATCH_MESSAGE,
+        RequestCode.SEND_REPLY_MESSAGE_V2,
+    )
+)
+
 # Another attempt or another broker may succeed after these.
 _RETRIABLE: Final = frozenset(
     {
@@ -147,8 +156,10 @@ class Sender:
     async def send(self, request: SendRequest) -> Stored:
         """Send one request. Raises: NotAcknowledged; InvalidArgument, and nothing was sent."""
         queue: QueueAt | None = None
+        topic = request.first.topic
         try:
-            queue = self._choose_queue(request, await self.routes.writable(request.first.topic))
+            queues = self.routes.known_writable(topic) or await self.routes.writable(topic)
+            queue = self._choose_queue(request, queues)
             return await self._attempt(request, queue)
         except NotAcknowledged:  # stored: another attempt would store it twice
             raise
@@ -301,14 +312,14 @@ def _unreachable(queue: QueueAt, error: RemotingError) -> ClientError:
 def _send_command(request: SendRequest, queue: QueueAt, group: str) -> RemotingCommand:
     message, is_batch = request.first, request.is_batch
     fields = _common_fields(group, queue.topic, queue.queue_id, is_batch).copy()
-    fields[_SYS_FLAG] = str(message.sys_flag)
     fields[_BORN_TIMESTAMP] = str(time.time_ns() // 1_000_000)
-    fields[_FLAG] = "0" if is_batch else str(message.flag)
     fields[_PROPERTIES] = request.properties
-    code = RequestCode.SEND_BATCH_MESSAGE if is_batch else RequestCode.SEND_MESSAGE_V2
-    if message.is_reply:
-        code = RequestCode.SEND_REPLY_MESSAGE_V2
-    return RemotingCommand(int(code), ext_fields=fields, body=request.body)
+    if message.sys_flag:
+        fields[_SYS_FLAG] = str(message.sys_flag)
+    if message.flag and not is_batch:
+        fields[_FLAG] = str(message.flag)
+    code = _SEND_BATCH if is_batch else _SEND_REPLY if message.is_reply else _SEND
+    return RemotingCommand(code, ext_fields=fields, body=request.body)
 
 
 @lru_cache(maxsize=FIELDS_REMEMBERED_MAX)

@@ -145,8 +145,10 @@ class RemotingClient:
         loop = self._loop
         if loop is None or not loop.is_running():  # the running one asks the kernel who we are
             loop = self._running_loop()
-        deadline_seconds = loop.time() + timeout_ms / 1000
+        now_seconds = loop.time()
+        deadline_seconds = now_seconds + timeout_ms / 1000
         waiter: asyncio.Future[RemotingCommand] = loop.create_future()
+        busy_poll: BusyPoll | None = None
         self.calls_count += 1
         try:
             connection = self._connections.get(address)
@@ -155,33 +157,24 @@ class RemotingClient:
             self._deadlines.add(waiter, deadline_seconds, address, timeout_ms)
             if self._timer is None or deadline_seconds < self._timer_seconds:
                 self._set_timer(deadline_seconds)
-            if self.calls_count > 1 or self._busy_poll is None or not connection.has_socket:
-                response = await connection.request(command, waiter)
-            else:
-                request = connection, command, waiter
-                response = await self._request_alone(self._busy_poll, loop, *request)
+            if self.calls_count == 1 and connection.has_socket and self._busy_poll is not None:
+                # It is alone: the loop stays awake if the last response came soon.
+                busy_poll = self._busy_poll
+                busy_poll.turn_ended(self._answered_seconds, now_seconds, answered=True)
+            opaque = connection.begin_request(command, waiter)
+            try:
+                response = await waiter
+            finally:
+                connection.peer.end_request(opaque)
         finally:
+            if busy_poll is not None:
+                self._answered_seconds = loop.time()
+                busy_poll.stop(self._answered_seconds)
             self._deadlines.remove(waiter)
             self.calls_count -= 1
         if not wants_view and response.body.__class__ is not bytes:
             response.body = bytes(response.body)
         return response
-
-    async def _request_alone(
-        self,
-        busy_poll: BusyPoll,
-        loop: asyncio.AbstractEventLoop,
-        connection: Connection,
-        command: RemotingCommand,
-        waiter: asyncio.Future[RemotingCommand],
-    ) -> RemotingCommand:
-        """Send the only request under way; the loop stays awake if the last response came soon."""
-        busy_poll.turn_ended(self._answered_seconds, loop.time(), answered=True)
-        try:
-            return await connection.request(command, waiter)
-        finally:
-            self._answered_seconds = loop.time()
-            busy_poll.stop(self._answered_seconds)
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         """Return the running loop, and forget what belongs to another: that one is over."""

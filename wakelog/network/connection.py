@@ -241,24 +241,36 @@ class Connection(asyncio.Protocol):
         elif peer.decoder.is_in_frame:
             activity.on_unfinished(len(data), self._limits)
 
-    async def request(
-        self, command: RemotingCommand, waiter: asyncio.Future[RemotingCommand] | None = None
-    ) -> RemotingCommand:
+    async def request(self, command: RemotingCommand) -> RemotingCommand:
         """Send a request and return its response, whatever its code; wait until cancelled.
 
-        waiter: for a caller that may end the wait itself.
-        Raises: SendFailed, TooManyCalls, what the caller sets.
+        Raises: SendFailed, TooManyCalls.
         """
-        if waiter is None:
-            waiter = asyncio.get_running_loop().create_future()
-        # A caller may send one command to several peers: each gives it a number of its own.
-        opaque = self.peer.begin_request(command, waiter)
+        waiter: asyncio.Future[RemotingCommand] = asyncio.get_running_loop().create_future()
+        opaque = self.begin_request(command, waiter)
         try:
-            if not self.is_open or not self._owner.send(self, command):
-                raise SendFailed(self.address, "the connection is closed")
             return await waiter
         finally:
             self.peer.end_request(opaque)
+
+    def begin_request(
+        self, command: RemotingCommand, waiter: asyncio.Future[RemotingCommand]
+    ) -> int:
+        """Send a request; return its number, by which `peer.end_request` ends the wait.
+
+        Raises: SendFailed, TooManyCalls, and then nobody waits.
+        """
+        # A caller may send one command to several peers: each gives it a number of its own.
+        opaque = self.peer.begin_request(command, waiter)
+        is_sent = False
+        try:
+            is_sent = self.is_open and self._owner.send(self, command)
+            if not is_sent:
+                raise SendFailed(self.address, "the connection is closed")
+            return opaque
+        finally:
+            if not is_sent:
+                self.peer.end_request(opaque)
 
     def buffer(self, command: RemotingCommand) -> bool:
         """Encode a command for ``flush``; True if it is the first since the last ``flush``.

@@ -191,10 +191,11 @@ class LanguageCode(IntEnum):
 LANGUAGE_BY_NAME: Final[dict[str, LanguageCode]] = {code.name: code for code in LanguageCode}
 LANGUAGE_BY_NUMBER: Final[dict[int, LanguageCode]] = {code.value: code for code in LanguageCode}
 _LANGUAGE_NAMES: Final[dict[int, str]] = {code.value: code.name for code in LanguageCode}
+_OTHER_NAME: Final = LanguageCode.OTHER.name
 
 
 def language_name(language: int | str) -> str:
     """Return the name of a command's language; a number unknown to 4.9.3 is OTHER."""
     if isinstance(language, str):
         return language
-    return _LANGUAGE_NAMES.get(language, LanguageCode.OTHER.name)
+    return _LANGUAGE_NAMES.get(language, _OTHER_NAME)
