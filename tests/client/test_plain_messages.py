@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from tests.twins import twins, use_twin
 from wakelog.client.appended import APPENDED_BELOW
 from wakelog.client.errors import InvalidArgument
-from wakelog.client.messages import COMPRESSED_BYTES_MIN, Message, encode
-from wakelog.client.plain_messages import encode_plain
+from wakelog.client.messages import COMPRESSED_BYTES_MIN, Message, encode, pack
+from wakelog.client.plain_messages import encode_plain, plain_requests
 from wakelog.client.route import QueueAt
 
 TOPICS = {"orders": "orders", "bills": "of%bills", "%RETRY%g": "%RETRY%g"}
@@ -72,6 +73,38 @@ def test_it_stops_before_a_message_that_needs_more(fields: dict[str, Any]) -> No
     other = Message(**{"topic": "orders", "body": b"body", **fields})
     encoded = encode_plain([plain, other, plain], ["0", "1", "2"], TOPICS)
     assert encoded == [encode(plain, "0", "orders")]
+
+
+@pytest.mark.parametrize("name", [*twins()])
+@pytest.mark.parametrize("fields", NOT_PLAIN, ids=str)
+def test_a_list_with_a_message_that_needs_more_is_no_plain_requests(
+    fields: dict[str, Any], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_twin(name, monkeypatch)
+    plain = Message("orders", LARGEST, "red")
+    other = Message(**{"topic": "orders", "body": b"body", **fields})
+    for given in ([plain, other], [other, plain], []):
+        assert plain_requests(given, ["0", "1"], TOPICS) == []
+
+
+@pytest.mark.parametrize("name", [*twins()])
+def test_a_plain_list_is_the_requests_that_pack_makes(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_twin(name, monkeypatch)
+    given = [Message("bills", LARGEST, tags) for tags in ("", "ä", "red", "red") * 350]
+    unique_keys = [f"{place:032X}" for place in range(len(given))]
+    requests = plain_requests(given, unique_keys, TOPICS)
+    if name == "plain":
+        assert requests == []
+        return
+    packed = pack(encode_plain(given, unique_keys, TOPICS), bytes_max=1 << 21, rows_max=1_000)
+    assert len(packed) == 3
+    for request, [expected] in zip(requests, packed, strict=True):
+        assert request.body == expected.body
+        assert tuple(request.messages) == expected.messages
+        assert list(request.places) == list(expected.places)
+    assert plain_requests([Message("%RETRY%g", b"b")] * 2, ["0", "1"], TOPICS) == []
 
 
 @pytest.mark.parametrize("other", [None, "orders", ("orders", b"body", "", "", None, None, 0)])

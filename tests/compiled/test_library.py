@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from tests.compiled import mutated_pulls
+from tests.compiled import mutated_lists, mutated_pulls
 from tests.compiled.mutated_sends import MutatedSends
 from tests.twins import use_twin
+from wakelog.client.messages import Message
 from wakelog.compiled import library
 from wakelog.compiled.library import CHOICE, HOW, SWITCH, Library, choose
 from wakelog.compiled.source import LIBRARY, is_current
@@ -306,6 +307,13 @@ def test_what_does_not_fit_a_pull_is_refused(functions: Library) -> None:
 
 
 @needs_library
+def test_lists_of_odd_messages_are_the_requests_of_the_other_twin() -> None:
+    found = [mutated_lists.compare(seed) for seed in range(120)]
+    assert 20 < sum(map(bool, found)) < 100
+    assert max(found) > 1_000
+
+
+@needs_library
 def test_a_room_has_the_size_that_was_asked_for(functions: Library) -> None:
     for size_bytes in (0, 1, 1_000_000):
         room = functions.make_room(size_bytes)
@@ -344,6 +352,30 @@ def test_calls_keep_nothing(functions: Library) -> None:
     tracemalloc.stop()
     assert after - before < 2_000
     assert [sys.getrefcount(chunk) for chunk in chunks] == references
+
+
+@needs_library
+def test_a_list_that_is_encoded_is_kept_nowhere(functions: Library) -> None:
+    tags, around = ["tag-a", "tag-b", "tag-c"], (b"before" * 9, b"behind" * 9)
+    messages = [Message("orders", b"body" * 9, each) for each in tags]
+    keys = ["key" * 9 for _ in tags]
+    objects = [*tags, around, *around, *messages, *(each.body for each in messages), *keys]
+
+    def call(count_max: int, bytes_max: int, find_around: Any) -> None:
+        sample = Message("", b"")
+        given = messages, keys, sample, "orders", find_around, 0, count_max, bytes_max, 100
+        with suppress(ValueError, KeyError):
+            functions.encode_list(*given)
+
+    references = [sys.getrefcount(each) for each in objects]
+    for _ in range(10):
+        call(3, 10_000, lambda _: around)
+        call(1, 10_000, lambda _: around)
+        call(3, 300, lambda _: around)
+        call(3, 10_000, lambda given: around if given != "tag-b" else None)
+        call(3, 10_000, lambda given: {"tag-a": around}[given])
+        call(3, 10_000, lambda given: (around[0], given))
+    assert [sys.getrefcount(each) for each in objects] == references
 
 
 def test_the_module_is_the_one_that_is_loaded() -> None:

@@ -69,7 +69,6 @@ COMPRESSION_LEVEL: Final = 5
 """rocketmq.message.compressLevel, of zlib."""
 TOPICS_REMEMBERED_MAX: Final = 256
 """Whose names need no second check."""
-
 TAGS_REMEMBERED_MAX: Final = 1_024
 """Pairs of topic and tags whose properties are not put together again."""
 NAMES_REMEMBERED_MAX: Final = 256
@@ -81,7 +80,6 @@ NO_TEXT: Final = ""
 ZERO: Final = 0
 """The interpreter has one object of each: what equals them by another class is none of these."""
 _ANY_BODY: Final = b"."
-
 SHARDING_KEY: Final = "__SHARDINGKEY"
 
 OWN_PROPERTIES: Final = frozenset(
@@ -507,10 +505,12 @@ class SendRequest(NamedTuple):
     """One send: messages of one topic that go to one queue. Several are sent as a batch.
 
     places: where `pack` found the messages among those that it got.
+    batch_body: of a batch whose body is there already.
     """
 
-    messages: tuple[EncodedMessage, ...]
+    messages: Sequence[EncodedMessage]
     places: Sequence[int] = ()
+    batch_body: bytes = b""
 
     @property
     def first(self) -> EncodedMessage:
@@ -536,7 +536,7 @@ class SendRequest(NamedTuple):
         """The body of the request."""
         if not self.is_batch:
             return self.first.body
-        return encode_batch_body(
+        return self.batch_body or encode_batch_body(
             [(each.flag, each.body, each.properties.encode()) for each in self.messages]
         )
 

@@ -3,22 +3,117 @@
 Most lists have no others. A call of `messages.encode` for each message takes longer than its work.
 The loop stops at the first message that needs more; the caller encodes the rest one by one.
 
-Invariants: what is returned equals what `messages.encode` returns for these messages.
+A list that has no others, and one topic, is a few requests by the library in C, which writes their
+bodies. What is in them is made again for who looks at it. Plain Python is the library's twin.
+
+Invariants: what is returned equals what `messages.encode` returns for these messages, and the
+requests are those of `messages.pack`.
 
 Source: none upstream.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache, partial
+from typing import overload
 
 from wakelog.client.appended import APPENDED_BELOW
+from wakelog.client.lanes import BATCH_BYTES_MAX, BATCH_MESSAGES_MAX
 from wakelog.client.messages import (
     COMPRESSED_BYTES_MIN,
     NO_TEXT,
+    TAGS_REMEMBERED_MAX,
     ZERO,
     EncodedMessage,
     Message,
+    SendRequest,
     around_key,
 )
+from wakelog.compiled.library import CHOICE, Library
+
+_library: Library | None = CHOICE.library
+_SAMPLE = Message("", b"")
+
+
+class PlainMessages(Sequence[EncodedMessage]):
+    """Plain messages of one topic, each encoded whenever it is looked at."""
+
+    def __init__(
+        self, messages: list[Message], unique_keys: list[str], topic: str, appended: str
+    ) -> None:
+        """unique_keys: one for each message."""
+        self._messages, self._unique_keys = messages, unique_keys
+        self._topic, self._appended = topic, appended
+
+    def __len__(self) -> int:
+        """Count them."""
+        return len(self._messages)
+
+    @overload
+    def __getitem__(self, index: int) -> EncodedMessage: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> "PlainMessages": ...
+
+    def __getitem__(self, index: int | slice) -> "EncodedMessage | PlainMessages":
+        """Return one, or several."""
+        if isinstance(index, slice):
+            some = self._messages[index], self._unique_keys[index]
+            return PlainMessages(*some, self._topic, self._appended)
+        [found] = self._encoded([self._messages[index]], [self._unique_keys[index]])
+        return found
+
+    def __iter__(self) -> Iterator[EncodedMessage]:
+        """Go through all."""
+        return iter(self._encoded(self._messages, self._unique_keys))
+
+    def _encoded(self, messages: list[Message], unique_keys: list[str]) -> list[EncodedMessage]:
+        topics = {messages[0].topic: self._topic} if messages else {}
+        return encode_plain(messages, unique_keys, topics, self._appended)
+
+
+def plain_requests(
+    messages: list[Message],
+    unique_keys: list[str],
+    topics: Mapping[str, str],
+    appended: str = "",
+) -> list[SendRequest]:
+    """Return the requests of a list of plain messages of one topic; none for any other list.
+
+    The arguments are those of `encode_plain`. Raises: InvalidArgument.
+    """
+    if _library is None or not messages or type(messages[0]) is not Message:
+        return []
+    given_topic = messages[0].topic
+    if type(given_topic) is not str or given_topic not in topics:
+        return []
+    topic = topics[given_topic]
+    _, _, goes_alone = around_key(topic, "")
+    if goes_alone:
+        return []
+    find_around = partial(_encoded_around, topic, appended, len(unique_keys[0]))
+    requests: list[SendRequest] = []
+    begin, end = 0, len(messages)
+    while begin < end:
+        count, body = _library.encode_list(
+            messages, unique_keys, _SAMPLE, given_topic, find_around, begin,
+            BATCH_MESSAGES_MAX, BATCH_BYTES_MAX, COMPRESSED_BYTES_MIN,
+        )  # fmt: skip
+        if not count:
+            return []
+        some = slice(begin, begin + count)
+        plain = PlainMessages(messages[some], unique_keys[some], topic, appended)
+        requests.append(SendRequest(plain, range(begin, begin + count), body if count > 1 else b""))
+        begin += count
+    return requests
+
+
+@lru_cache(maxsize=TAGS_REMEMBERED_MAX)
+def _encoded_around(topic: str, appended: str, key_length: int, tags: str) -> tuple[bytes, bytes]:
+    """Return the properties before and behind a key, with those of a tool if there is room."""
+    before, after, _ = around_key(topic, tags)
+    if len(before) + key_length + len(after) < APPENDED_BELOW:
+        after += appended
+    return before.encode(), after.encode()
 
 
 def encode_plain(

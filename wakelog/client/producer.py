@@ -42,7 +42,7 @@ from wakelog.client.plain import (
     plain_topic,
     whole_number,
 )
-from wakelog.client.plain_messages import encode_plain
+from wakelog.client.plain_messages import encode_plain, plain_requests
 from wakelog.client.receipts import Receipt, Receipts, receipts_of
 from wakelog.client.received import ReceivedMessage
 from wakelog.client.requests import PendingRequests, make_reply
@@ -167,8 +167,8 @@ class Producer(OpenedByUser):
         Raises: InvalidArgument, and nothing was sent; NotAcknowledged, whose `receipts` has None
         for each message without a receipt.
         """
-        encoded = await self._encode_all(messages)
-        receipts = Receipts([message.unique_key for message in encoded])
+        requests, unique_keys = await self._pack(messages)
+        receipts = Receipts(unique_keys)
         failures: list[ClientError] = []
 
         async def send_or_halve(request: SendRequest) -> None:
@@ -192,12 +192,11 @@ class Producer(OpenedByUser):
             except ClientError as error:
                 failures.append(error)
 
-        requests = pack(encoded, bytes_max=BATCH_BYTES_MAX, rows_max=BATCH_MESSAGES_MAX)
         await asyncio.gather(*map(send_in_order, requests))
         if failures:
             failure, known = failures[0], receipts.known()
             raise NotAcknowledged(
-                f"{known.count(None)} of {len(encoded)} messages were not acknowledged: "
+                f"{known.count(None)} of {len(receipts)} messages were not acknowledged: "
                 f"{failure.cause}",
                 failure.remedy,
                 broker=failure.broker,
@@ -315,14 +314,21 @@ class Producer(OpenedByUser):
         await self._introduce(topic)
         return await self._instance.routes.writable(topic)
 
-    async def _encode_all(self, given: Iterable[Message]) -> list[EncodedMessage]:
-        """Return the messages with their ids and levels of delay. Raises: ClientError."""
+    async def _pack(
+        self, given: Iterable[Message]
+    ) -> tuple[list[list[SendRequest]], Sequence[str]]:
+        """Return lists of requests, each to be sent in order, and the ids of all messages.
+
+        Raises: ClientError.
+        """
         if not isinstance(given, Iterable) or isinstance(given, Message | str | bytes):
             raise not_accepted("messages", given, "several, such as [Message(topic, body)]")
         messages = list(given)
         self._check_loop()
         topics = {} if self._options.namespace else self._topics
         appended, unique_keys = APPENDED.get(), self._ids.make_many(len(messages))
+        if requests := plain_requests(messages, unique_keys, topics, appended):
+            return [[request] for request in requests], unique_keys
         encoded = encode_plain(messages, unique_keys, topics, appended)
         begin = len(encoded)
         for message, unique_key in zip(messages[begin:], unique_keys[begin:], strict=True):
@@ -336,7 +342,8 @@ class Producer(OpenedByUser):
             except (AttributeError, TypeError):
                 plain_message(message)
                 raise
-        return encoded
+        requests_in_order = pack(encoded, bytes_max=BATCH_BYTES_MAX, rows_max=BATCH_MESSAGES_MAX)
+        return requests_in_order, [message.unique_key for message in encoded]
 
     def _encode_now(self, message: Message) -> EncodedMessage | None:
         """Return what `_encode` does, None if that has to ask somebody. Raises: ClientError."""

@@ -74,7 +74,9 @@ class SendBuffer:
 
     async def send_request(self, request: SendRequest) -> Stored:
         """Send one request as it is. Raises: NotAcknowledged."""
-        size = len(request.messages), sum(len(message.body) for message in request.messages)
+        # An encoded batch counts as a whole: its messages would have to be made for their bodies.
+        size_bytes = len(request.batch_body) or sum(len(each.body) for each in request.messages)
+        size = len(request.messages), size_bytes
         if not self._take_room(*size):
             await self._wait_for_room(*size)
         try:

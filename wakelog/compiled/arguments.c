@@ -39,6 +39,8 @@ int take_arguments(struct arguments *arguments, const char *pattern, PyObject *c
         if (pattern[i] == 'n') {
             taken->number = PyLong_AsLongLong(objects[i]);
             fits = taken->number != -1 || !PyErr_Occurred();
+        } else if (pattern[i] == 'o') {
+            taken->items = objects[i];
         } else {
             fits = take_buffer(arguments, pattern[i], objects[i], taken);
         }

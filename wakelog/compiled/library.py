@@ -9,7 +9,7 @@ import zlib
 from array import array
 from collections.abc import Callable
 from importlib import import_module
-from typing import Final, NamedTuple, Protocol, cast
+from typing import Any, Final, NamedTuple, Protocol, cast
 
 from wakelog.compiled.columns import BatchFunctions, Buffer, RowFunctions, ScanFunctions
 from wakelog.compiled.source import LIBRARY, is_current
@@ -78,6 +78,29 @@ class Library(ScanFunctions, RowFunctions, BatchFunctions, Protocol):
         """Return responses as frames.
 
         template: the header with a NUL at each of its places. joint: what is between two ids.
+        """
+        ...
+
+    def encode_list(
+        self,
+        messages: list[Any],
+        unique_keys: list[str],
+        sample: tuple[Any, ...],
+        topic: str,
+        find_around: Callable[[str], tuple[bytes, bytes]],
+        begin: int,
+        count_max: int,
+        bytes_max: int,
+        body_bytes_max: int,
+        /,
+    ) -> tuple[int, bytes]:
+        """Write the body of a batch of a list's messages from one on, up to one that needs more.
+
+        sample: a message of the same class; beside topic, body and tags all have its own objects.
+        find_around: returns the encoded properties before and behind the key of one with such tags.
+        count_max: at most 1,024. bytes_max: of the batch.
+
+        Returns: how many messages it has, and the body. Raises: what `find_around` raises.
         """
         ...
 

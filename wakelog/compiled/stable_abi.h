@@ -63,7 +63,10 @@ typedef struct {
 #define PyBUF_SIMPLE 0
 #define PyBUF_WRITABLE 1
 
+typedef struct _typeobject PyTypeObject;
+
 extern PyObject *PyExc_ValueError;
+extern PyTypeObject PyBytes_Type, PyTuple_Type, PyUnicode_Type;
 
 void Py_IncRef(PyObject *);
 void Py_DecRef(PyObject *);
@@ -76,8 +79,17 @@ PyObject *PyLong_FromLongLong(long long);
 PyObject *PyLong_FromUnsignedLong(unsigned long);
 PyObject *PyBytes_FromStringAndSize(const char *, Py_ssize_t);
 char *PyBytes_AsString(PyObject *);
+Py_ssize_t PyBytes_Size(PyObject *);
 PyObject *PyByteArray_FromStringAndSize(const char *, Py_ssize_t);
 PyObject *PyUnicode_FromStringAndSize(const char *, Py_ssize_t);
+const char *PyUnicode_AsUTF8AndSize(PyObject *, Py_ssize_t *);
+int PyUnicode_Compare(PyObject *, PyObject *);
+PyObject *PyObject_Type(PyObject *);
+PyObject *PyObject_CallFunctionObjArgs(PyObject *, ...);
+Py_ssize_t PyList_Size(PyObject *);
+PyObject *PyList_GetItem(PyObject *, Py_ssize_t);
+Py_ssize_t PyTuple_Size(PyObject *);
+PyObject *PyTuple_GetItem(PyObject *, Py_ssize_t);
 PyObject *PyTuple_New(Py_ssize_t);
 int PyTuple_SetItem(PyObject *, Py_ssize_t, PyObject *);
 PyObject *PyModuleDef_Init(PyModuleDef *);
