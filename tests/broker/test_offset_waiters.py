@@ -1,5 +1,7 @@
 """Responses that wait for one watermark or for two, in order."""
 
+import pytest
+
 from wakelog.broker.decision import AwaitFlush
 from wakelog.broker.offset_waiters import OffsetWaiters, Waiter
 from wakelog.protocol.codes import ResponseCode
@@ -63,3 +65,47 @@ def test_a_failure_is_said_once() -> None:
     second.fail_all("EIO")
     assert given == [ResponseCode.SYSTEM_ERROR]
     assert not first and not second
+
+
+@pytest.mark.parametrize(
+    ("deadline_ms", "leaves"),
+    [(999, True), (1_000, True), (1_001, False), (1_050, False), (1_051, True)],
+)
+def test_what_is_due_leaves_and_so_does_what_a_clock_set_back_would_keep(
+    deadline_ms: int, *, leaves: bool
+) -> None:
+    given, waiters = Given(), OffsetWaiters(50, AwaitFlush.timed_out)
+    waiters.add(10, deadline_ms, given.waiter())
+    waiters.expire(1_000)
+    assert given == ([ResponseCode.FLUSH_DISK_TIMEOUT] if leaves else [])
+    assert (len(waiters), waiters.late_count) == (not leaves, leaves)
+
+
+@pytest.mark.parametrize(("offset", "failed"), [(9, 1), (10, 0), (11, 0)])
+def test_what_waits_for_more_fails(offset: int, failed: int) -> None:
+    given, waiters = Given(), OffsetWaiters(50, AwaitFlush.timed_out)
+    waiters.add(10, 1_010, given.waiter())
+    waiters.fail_above(offset, "EIO")
+    assert (len(given), len(waiters)) == (failed, 1 - failed)
+
+
+@pytest.mark.parametrize(("reached", "left"), [(9, 0), (10, 1), (11, 1)])
+def test_what_is_reached_leaves(reached: int, left: int) -> None:
+    given, waiters = Given(), OffsetWaiters(50, AwaitFlush.timed_out)
+    waiters.add(10, 1_010, given.waiter())
+    waiters.reached(reached)
+    assert (len(given), len(waiters)) == (left, 1 - left)
+
+
+def test_all_are_refused_and_what_has_left_is_not() -> None:
+    given, waiters = Given(), OffsetWaiters(50, AwaitFlush.timed_out)
+    gone, both = given.waiter(), given.waiter(2)
+    for waiter in (gone, both, given.waiter()):
+        waiters.add(10, 1_010, waiter)
+    gone.end_one()
+    both.end_one()
+    waiters.refuse_all("no master")
+    assert len(given) == 3 and given[0] == ResponseCode.SUCCESS
+    assert ResponseCode.SUCCESS not in given[1:] and not waiters
+    both.fail("EIO")
+    assert len(given) == 3

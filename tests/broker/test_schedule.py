@@ -102,3 +102,53 @@ def test_a_position_outside_its_queue_is_corrected(
     schedule.correct(1, queue_offset_min=begin, queue_offset_max=end)
     assert schedule.position(1) == position
     assert schedule.statistics()["corrected_count"] == (position != 5)
+
+
+@pytest.mark.parametrize(
+    ("deliver_ms", "due_count", "next_ms"),
+    [
+        ([], 0, 10_000 + IDLE_MS),
+        ([10_001], 0, 10_001),
+        ([11_000], 0, 11_000),
+        ([10_000], 1, 10_000 + ANSWER_MS),
+        ([10_000, 10_001], 1, 10_000 + ANSWER_MS),
+        ([0] * BATCH_MAX, BATCH_MAX, 10_000 + ANSWER_MS),
+        ([0] * (BATCH_MAX + 1), BATCH_MAX, 10_000 + ANSWER_MS),
+    ],
+)
+def test_when_a_level_is_read_again(deliver_ms: list[int], due_count: int, next_ms: int) -> None:
+    core = Schedule((1_000,), {})
+    assert len(take(core, 1, *deliver_ms)) == due_count
+    assert core.next_read_ms() == next_ms
+    assert core.levels_to_read(next_ms - 1) == [] and core.levels_to_read(next_ms) == [1]
+
+
+def test_progress_has_a_level_read_at_once_and_no_progress_does_not(schedule: Schedule) -> None:
+    take(schedule, 1, 0)
+    take(schedule, 2)
+    for next_offset, levels in ((4, []), (5, []), (6, [1])):
+        schedule.delivered(1, next_offset, 10_002)
+        assert schedule.levels_to_read(10_002) == levels
+    assert schedule.levels_to_read(10_001) == [2, 1], "the clock was set back"
+
+
+def test_an_arrival_defers_no_read(schedule: Schedule) -> None:
+    take(schedule, 1)
+    take(schedule, 2, 10_500)
+    schedule.arrived(2, 10_700)
+    assert schedule.next_read_ms() == 10_500
+    schedule.arrived(2, 10_300)
+    schedule.arrived(0, 1)
+    assert schedule.next_read_ms() == 10_300
+
+
+def test_the_level_after_the_one_that_had_due_entries_comes_first() -> None:
+    core = Schedule((1, 1, 1), {1: -7})
+    assert core.position(1) == 0
+    for level, order in ((2, [3, 1, 2]), (3, [1, 2, 3]), (1, [2, 3, 1])):
+        assert take(core, level, 0)
+        core.delivered(level, core.position(level) + 1, 10_000)
+        assert core.levels_to_read(20_000) == order
+        assert not take(core, level)
+        assert core.levels_to_read(99_999) == order, "nothing was due"
+        core.levels_to_read(10_000)

@@ -410,3 +410,45 @@ def test_a_round_ends_after_a_minute_also_while_copies_are_not_known(
 
 def test_copies_of_a_queue_that_ends_early_are_what_is_there() -> None:
     assert check([copy(0, "A", None), copy(1, "A")], copies_end=1_000).half_offset == 2
+
+
+@pytest.mark.parametrize(
+    ("age_ms", "changes", "action"),
+    [
+        (3_600_000, {}, Action.CHECK),
+        (3_600_001, {}, Action.DISCARD),
+        (6_000, {}, None),
+        (6_001, {}, Action.CHECK),
+        (0, {}, None),
+        (-1, {}, Action.CHECK),
+        (59_999, {"immunity_seconds": "60"}, Action.RENEW),
+        (60_000, {"immunity_seconds": "60"}, None),
+        (60_001, {"immunity_seconds": "60"}, Action.CHECK),
+        (-1, {"immunity_seconds": "60"}, Action.RENEW),
+        (59_999, {"immunity_seconds": "60", "prepared_queue_offset": "?"}, None),
+        (60_001, {"immunity_seconds": "60", "prepared_queue_offset": "?"}, Action.CHECK),
+        (6_001, {"immunity_seconds": "-1"}, Action.CHECK),
+        (6_000, {"immunity_seconds": "-1"}, None),
+        (5_999, {"immunity_seconds": "-1"}, Action.RENEW),
+        (6_001, {"store_timestamp_ms": START_MS - 1}, Action.CHECK),
+        (6_001, {"store_timestamp_ms": START_MS}, None),
+        (3_600_001, {"store_timestamp_ms": START_MS}, Action.DISCARD),
+    ],
+)
+def test_what_is_done_at_each_age(
+    age_ms: int, changes: dict[str, object], action: Action | None
+) -> None:
+    batch = check([half(0, START_MS - age_ms, **changes)], reserved_ms=3_600_000)
+    assert [one.action for one in batch.decisions] == ([] if action is None else [action])
+    assert batch.half_offset == (action is not None) and not batch.has_more
+
+
+@pytest.mark.parametrize(("late_ms", "count"), [(0, 1), (ROUND_MS_MAX, 1), (ROUND_MS_MAX + 1, 0)])
+def test_a_round_lasts_so_long(late_ms: int, count: int) -> None:
+    batch = check([half(0)], now_ms=START_MS + late_ms)
+    assert (len(batch.decisions), batch.half_offset) == (count, count)
+
+
+def test_op_messages_that_are_gone_are_passed_although_the_round_ends_at_once() -> None:
+    batch = check([half(0, START_MS - 10)], [op(50, 7)], op_offset=20)
+    assert batch == CheckBatch((), 0, 50, False)

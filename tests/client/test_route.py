@@ -7,10 +7,17 @@ import pytest
 from tests.client.clusters import FakeCluster
 from wakelog.client.errors import ClientError, describe
 from wakelog.client.options import ClientOptions
-from wakelog.client.route import QueueAt, Routes, readable_queues
+from wakelog.client.route import (
+    NEW_TOPIC_QUEUES,
+    QueueAt,
+    Routes,
+    readable_queues,
+    writable_queues,
+)
 from wakelog.protocol.bodies import BrokerData, QueueData, TopicRouteData
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
+from wakelog.protocol.names import AUTO_CREATE_TOPIC
 
 BOTH = ("gone:1", "names:9876")
 
@@ -98,3 +105,135 @@ def test_a_broker_lacks_its_master_if_its_replicas_alone_are_known() -> None:
     assert asyncio.run(lacks({1: "a:2"})) == (True, False)
     assert asyncio.run(lacks({1: "a:2", 2: "a:3"})) == (True, True)
     assert asyncio.run(lacks({0: "a:1", 1: "a:2"})) == (False, True)
+
+
+def test_a_name_server_that_does_not_answer_is_asked_last_from_then_on() -> None:
+    cluster = FakeCluster(routes={"T": {"a": 2}})
+    cluster.refuse("gone:1")
+    routes = routes_of(cluster)
+
+    async def asked() -> list[str]:
+        del cluster.asked[:]
+        await routes.find("T")
+        return [address for address, _ in cluster.asked]
+
+    assert asyncio.run(asked()) == ["gone:1", "names:9876"]
+    assert asyncio.run(asked()) == ["names:9876"]
+    cluster.refuse("names:9876")
+    assert asyncio.run(asked()) == ["names:9876", "gone:1"]
+    assert asyncio.run(asked()) == ["gone:1"]
+
+
+def test_a_broker_at_the_address_is_no_name_server() -> None:
+    cluster = FakeCluster()
+    cluster.fail = lambda _, command: answer(command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
+    routes = routes_of(cluster)
+    for ask in (routes.check, routes.topics):
+        with pytest.raises(ClientError, match="mostly port 9876"):
+            asyncio.run(ask())
+    with pytest.raises(ClientError, match="no name server gave routes: gone:1 answered"):
+        asyncio.run(routes.check())
+
+
+def test_topics_are_those_of_the_name_server() -> None:
+    cluster = FakeCluster({("a", "T", 0): [], ("a", "U", 0): []})
+    routes = routes_of(cluster)
+    assert asyncio.run(routes.topics()) == {"T", "U"}
+    cluster.fail = lambda _, command: answer(command, ResponseCode.SUCCESS)
+    assert asyncio.run(routes.topics()) == frozenset()
+
+
+def test_only_masters_that_may_be_written_to_are_and_so_many_queues() -> None:
+    route = TopicRouteData(
+        queue_datas=[
+            QueueData("b", 1, 3, 6), QueueData("a", 4, 2, 2), QueueData("r", 4, 4, 4),
+            QueueData("s", 4, 4, 6), QueueData("gone", 4, 4, 6),
+        ],
+        broker_datas=[
+            BrokerData("c", "a", {0: "a:1", 1: "a:2"}),
+            BrokerData("c", "b", {0: "b:1"}),
+            BrokerData("c", "r", {0: "r:1"}),
+            BrokerData("c", "s", {1: "s:2"}),
+        ],
+    )  # fmt: skip
+    every = [QueueAt("a", "T", n, "a:1") for n in range(2)]
+    every += [QueueAt("b", "T", n, "b:1") for n in range(3)]
+    assert writable_queues(route, "T") == every
+    assert writable_queues(route, "T", queues_max=2) == every[:4]
+    assert writable_queues(route, "T", queues_max=0) == []
+    assert [one.broker for one in readable_queues(route, "T")] == ["b", *"rrrr", *"ssss"]
+
+
+@pytest.mark.parametrize(
+    ("perm", "addresses", "cause", "passes"),
+    [
+        (4, {0: "a:1"}, "no broker accepts messages for topic T", False),
+        (6, {1: "a:2"}, "broker a of topic T has no master now", True),
+        (6, {}, "no broker accepts messages for topic T", False),
+    ],
+)
+def test_why_no_queue_can_be_written_to(
+    perm: int, addresses: dict[int, str], cause: str, *, passes: bool
+) -> None:
+    route = TopicRouteData(
+        queue_datas=[QueueData("a", 2, 2, perm)], broker_datas=[BrokerData("c", "a", addresses)]
+    )
+    routes = routes_of(FakeCluster())
+
+    async def find(topic: str, **_: object) -> TopicRouteData | None:
+        routes._known[topic] = route
+        return route
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(routes, "find", find)
+        with pytest.raises(ClientError, match=cause) as error:
+            asyncio.run(routes.writable("T"))
+    assert error.value.passes is passes
+    assert routes.known_writable("T") == ()
+
+
+def test_a_new_topic_has_the_queues_of_its_template() -> None:
+    cluster = FakeCluster(routes={AUTO_CREATE_TOPIC: {"a": NEW_TOPIC_QUEUES + 3}})
+    routes = routes_of(cluster, "names:9876")
+    found = asyncio.run(routes.writable("new"))
+    assert found == [QueueAt("a", "new", n, "a:10911") for n in range(NEW_TOPIC_QUEUES)]
+    assert list(routes.known_writable("new")) == found
+    assert not routes.lacks_master("new", "a"), "known by the template"
+    assert routes.brokers == {"a": {0: "a:10911"}}
+
+
+def test_calls_that_come_meanwhile_wait_for_one_answer() -> None:
+    cluster = FakeCluster(routes={"T": {"a": 1}})
+    routes = routes_of(cluster, "names:9876")
+
+    async def main() -> None:
+        found = await asyncio.gather(*(routes.writable("T") for _ in range(5)))
+        assert found == [found[0]] * 5 and len(cluster.asked) == 1
+        await routes.writable("T", refresh=True)
+        assert len(cluster.asked) == 2
+        cancelled = asyncio.ensure_future(routes.writable("T", refresh=True))
+        other = asyncio.ensure_future(routes.writable("T", refresh=True))
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        assert await other == found[0], "one that gives up takes nothing from the others"
+        assert not routes._finding
+
+    asyncio.run(main())
+
+
+def test_a_refresh_asks_for_every_topic_in_use_and_keeps_what_is_not_found() -> None:
+    cluster = FakeCluster(routes={"T": {"a": 1}, "U": {"a": 1}, "V": {"a": 1}})
+    routes = routes_of(cluster, "names:9876")
+
+    async def main() -> None:
+        await routes.writable("T")
+        await routes.writable("U")
+        await routes.find("V")
+        cluster.routes |= {"T": {"b": 1}, "V": {"c": 1}}
+        del cluster.routes["U"]
+        await routes.refresh()
+
+    asyncio.run(main())
+    assert [one.broker for one in routes.known_writable("T")] == ["b"]
+    assert [one.broker for one in routes.known_writable("U")] == ["a"]
+    assert set(routes.brokers) == {"a", "b", "c"} and routes.known_writable("V") == ()
