@@ -2,7 +2,14 @@
 
 import pytest
 
-from wakelog.broker.half_queue import HalfMessage, OpMessage, half_message, op_message
+from wakelog.broker.half_queue import (
+    HalfMessage,
+    OpMessage,
+    Page,
+    half_message,
+    next_page,
+    op_message,
+)
 from wakelog.protocol.record import MessageRecord, decode_record, encode_record
 
 
@@ -50,3 +57,25 @@ def test_what_is_read_of_an_op_message(body: bytes, tags: bytes, half_offset: in
 def test_which_offset_a_copy_was_first_at(text: str | None, first: int | None) -> None:
     half = HalfMessage(30, 900, 100, 5, 6, prepared_queue_offset=text)
     assert half.first_offset == first
+
+
+@pytest.mark.parametrize(
+    ("pages", "reads"),
+    [
+        ({5: Page([1], 6)}, [5]),
+        ({5: Page([1], 5)}, [5]),
+        ({5: Page([], 5)}, [5]),
+        ({5: Page([], 9), 9: Page([2], 10)}, [5, 9]),
+        ({5: Page([], 0), 0: Page([], 3)}, [5, 0]),
+    ],
+)
+def test_a_page_is_read_again_where_there_are_messages(
+    pages: dict[int, Page[int]], reads: list[int]
+) -> None:
+    asked: list[int] = []
+
+    def read(offset: int) -> Page[int]:
+        asked.append(offset)
+        return pages[offset]
+
+    assert next_page(read, 5) is pages[reads[-1]] and asked == reads

@@ -8,7 +8,12 @@ import pytest
 
 from tests.actors.bounded import on_loop
 from wakelog.actors.broker import ha_client
-from wakelog.actors.broker.ha_client import _MasterConnection, log_begin
+from wakelog.actors.broker.ha_client import (
+    UNSYNCED_BYTES_MAX,
+    HaClient,
+    _MasterConnection,
+    log_begin,
+)
 from wakelog.actors.transport.clocks import steady_ms
 from wakelog.broker.config_file import read_broker_conf
 from wakelog.broker.replication.ha_client_state import (
@@ -17,10 +22,11 @@ from wakelog.broker.replication.ha_client_state import (
     HaClientState,
     MasterLog,
 )
+from wakelog.broker.replication.master import MasterAddress
 from wakelog.network.errors import ConnectFailed
 from wakelog.protocol.bodies import KVTable, encode_body
-from wakelog.protocol.codes import RequestCode
-from wakelog.protocol.command import RemotingCommand
+from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.protocol.command import RemotingCommand, answer, make_request
 from wakelog.protocol.ha_frames import encode_header
 from wakelog.storage.errors import NotWriteable
 
@@ -34,6 +40,13 @@ class Transport:
     def __init__(self) -> None:
         self.sent: list[bytes] = []
         self.is_aborted = False
+        self.changes: list[str] = []
+
+    def pause_reading(self) -> None:
+        self.changes.append("pause")
+
+    def resume_reading(self) -> None:
+        self.changes.append("resume")
 
     def write(self, data: bytes) -> None:
         self.sent.append(data)
@@ -49,7 +62,7 @@ class Slave:
         self.failure = failure
         self.turns = 0
         self.taken: list[bytes] = []
-        parts: Any = SimpleNamespace(
+        self.parts: Any = SimpleNamespace(
             store=SimpleNamespace(append_bytes=self.append),
             progress=SimpleNamespace(appended=0, flushed=0),
             acknowledged=0,
@@ -62,7 +75,7 @@ class Slave:
             overlap=b"",
             now_ms=steady_ms(),
         )
-        self.connection = _MasterConnection(parts, core)
+        self.connection = _MasterConnection(self.parts, core)
         self.transport = Transport()
         opened: Any = self.transport
         self.connection.connection_made(opened)
@@ -186,3 +199,124 @@ async def test_the_log_of_a_new_slave_begins_where_its_masters_does(
     is_empty = True
     assert await log_begin(settings, nothing, client, pool) == begins
     assert calls == asked
+
+
+@on_loop
+async def test_a_slave_whose_disk_is_slow_reads_no_more_until_it_has_caught_up() -> None:
+    slave = Slave()
+    for behind, changes in ((0, []), (1, ["pause"]), (2, ["pause"]), (0, ["pause", "resume"])):
+        slave.parts.progress.appended = UNSYNCED_BYTES_MAX + behind
+        slave.connection.work()
+        assert slave.transport.changes == changes
+    slave.connection.close()
+    assert slave.connection.ended.cancelled()
+    slave.parts.progress.appended = 1 << 40
+    slave.connection.work()
+    assert len(slave.transport.changes) == 2, "of a connection that has ended"
+
+
+class Broker:
+    """A slave's broker whose HaClient is made, with parts that write down what is asked."""
+
+    def __init__(
+        self, *, member: bool = False, ack_durable: bool = True, address: str = ""
+    ) -> None:
+        self.syncs: list[bool] = []
+        config = SimpleNamespace(ha_ack_durable=ack_durable, ha_master_address=address)
+        self.files: list[int] = []
+        self.store: Any = SimpleNamespace(
+            config=config, log=SimpleNamespace(files=SimpleNamespace(find=self._find), end_offset=9)
+        )
+        self.progress: Any = SimpleNamespace(
+            flushed=5, appended=7, sync_every_turn=lambda *, wanted: self.syncs.append(wanted)
+        )
+        offsets = SimpleNamespace(file_name="consumerOffset")
+        state = SimpleNamespace(offsets=offsets, slave_commits={}, master="registered")
+        broker: Any = SimpleNamespace(state=state, replace=None)
+        group: Any = SimpleNamespace(master="of the group") if member else None
+        client: Any = SimpleNamespace(invoke=self._invoke)
+        self.answers: list[Any] = []
+        nothing: Any = None
+        self.client = HaClient(
+            broker, self.store, self.progress, client, nothing,
+            end_turn=nothing, follow_deleted=nothing, member=group,
+        )  # fmt: skip
+
+    def _find(self, offset: int) -> Any:
+        self.files.append(offset)
+        end = (offset // 10 + 1) * 10
+        return SimpleNamespace(
+            end_offset=end,
+            position_of=lambda at: at % 10,
+            read=lambda position, size: bytes(
+                range(end - 10 + position, end - 10 + position + size)
+            ),
+        )
+
+    async def _invoke(self, address: str, command: RemotingCommand, *, timeout_ms: int) -> Any:
+        assert address == "m:10911" and timeout_ms > 0
+        return self.answers.pop(0)
+
+
+@pytest.mark.parametrize(
+    ("ack_durable", "member", "syncs", "acknowledged", "tasks"),
+    [(True, False, [True], 5, 2), (False, False, [], 7, 2), (False, True, [True], 7, 1)],
+)
+@on_loop
+async def test_a_report_is_of_what_is_durable_and_a_member_copies_tables_alone(
+    ack_durable: bool, member: bool, syncs: list[bool], acknowledged: int, tasks: int
+) -> None:
+    one = Broker(member=member, ack_durable=ack_durable)
+    await one.client.stop()
+    one.client.start()
+    assert one.syncs == syncs and one.client.acknowledged == acknowledged
+    assert len(one.client._tasks) == tasks
+    await one.client.stop()
+    assert all(task.cancelled() for task in one.client._tasks)
+
+
+@on_loop
+async def test_the_master_is_of_the_group_or_configured_or_registered() -> None:
+    assert Broker(member=True, address="m:10912").client._master == "of the group"
+    assert Broker(address="m:10912").client._master == MasterAddress("m:10912", "m:10911")
+    assert Broker().client._master == "registered"
+
+
+@pytest.mark.parametrize("begin", [0, 3, 9, 10, 11])
+@pytest.mark.parametrize("end", [3, 10, 11, 20, 27])
+def test_a_slave_compares_bytes_of_all_its_segments(begin: int, end: int) -> None:
+    one = Broker()
+    assert one.client._read(begin, end) == bytes(range(begin, end))
+    assert len(one.files) == (len({at // 10 for at in range(begin, end)}))
+
+
+@on_loop
+async def test_what_a_slave_counts() -> None:
+    one = Broker()
+    assert one.client.statistics() == {
+        "is_connected": False, "connected_count": 0, "received_bytes": 0,
+        "tables_copied_count": 0,
+    }  # fmt: skip
+    one.client.on_flushed(5)
+    worked: list[int] = []
+    connection: Any = SimpleNamespace(
+        core=SimpleNamespace(received_bytes=4), work=lambda: worked.append(1)
+    )
+    one.client._connection, one.client._received_bytes = connection, 3
+    one.client.on_flushed(5)
+    assert worked == [1]
+    found = one.client.statistics()
+    assert found["is_connected"] and found["received_bytes"] == 7
+
+
+@on_loop
+async def test_a_master_that_refuses_is_named() -> None:
+    one = Broker()
+    master = MasterAddress("m:10912", "m:10911")
+    request = make_request(RequestCode.GET_BROKER_CONFIG, {}, opaque=0)
+    one.answers = [answer(request, ResponseCode.SUCCESS, body=b"x")]
+    assert await one.client._ask(master, request) == b"x"
+    for remark, cause in (("no", "GET_BROKER_CONFIG: no"), ("", "GET_BROKER_CONFIG: code 1")):
+        one.answers = [answer(request, ResponseCode.SYSTEM_ERROR, remark)]
+        with pytest.raises(FetchEnded, match=f"m:10911 does not answer {cause}"):
+            await one.client._ask(master, request)
