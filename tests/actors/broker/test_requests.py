@@ -4,7 +4,7 @@ import asyncio
 import errno
 import logging
 import os
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,9 +18,21 @@ from wakelog.actors.broker import requests
 from wakelog.actors.services.reput import ReputClient
 from wakelog.actors.transport.service_plan import Transport
 from wakelog.broker.broker import Broker
-from wakelog.broker.decision import Appender, WriteLine
+from wakelog.broker.decision import (
+    Appender,
+    CloseChannel,
+    Continue,
+    ForgetHolds,
+    Persist,
+    Push,
+    ReadAhead,
+    RegisterBroker,
+    UseSettings,
+    WriteLine,
+)
 from wakelog.broker.held_requests import HeldRequests
 from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.protocol.command import RemotingCommand
 from wakelog.storage.message_store import MessageStore
 from wakelog.telemetry.logs import LineBudget
 
@@ -341,3 +353,54 @@ def test_filters_are_published_while_reput_reads_them() -> None:
         requests.Requests.retry_filters(part)
         requests.Requests.remove_filters(part)
         assert asked == expected
+
+
+class Noted:
+    """A part of a broker: each call of it is written down, with its name and arguments."""
+
+    def __init__(self, calls: list[tuple[object, ...]], name: str) -> None:
+        self._calls, self._name = calls, name
+
+    def __getattr__(self, method: str) -> Callable[..., None]:
+        return lambda *given, **_: self._calls.append((f"{self._name}.{method}", *given))
+
+
+COMMAND = RemotingCommand(7)
+
+
+@pytest.mark.parametrize(
+    ("instruction", "calls"),
+    [
+        (Push(3, COMMAND), [("server.push", 3, COMMAND)]),
+        (Continue(3, COMMAND, None), [("server.carry_on", 3, COMMAND, None)]),
+        (Persist("topics"), [("tables.save_soon", "topics")]),
+        (RegisterBroker(("T",)), [("name_servers.register_soon", ("T",))]),
+        (CloseChannel(3), [("server.close_channel", 3)]),
+        (ForgetHolds((1, 2)), [("pull_hold.forget", (1, 2))]),
+        (
+            UseSettings(),
+            [("store.use_settings",), ("progress.use_settings",), ("services.use_settings",)],
+        ),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_each_instruction_is_for_its_part(instruction: Any, calls: list[object]) -> None:
+    done: list[tuple[object, ...]] = []
+    names = ("server", "tables", "name_servers", "pull_hold", "store", "progress", "services")
+    parts: Any = SimpleNamespace(**{f"_{name}": Noted(done, name) for name in names})
+    parts.server, parts._broker = parts._server, SimpleNamespace(state=SimpleNamespace(config=None))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(requests, "broker_lanes", lambda _config: "lanes")
+        requests.Requests._do(parts, instruction)
+    if isinstance(instruction, UseSettings):
+        assert done.pop(0) == ("server.change_waits", "lanes")
+    assert done == calls
+
+
+def test_what_is_read_ahead_is_read_in_the_pool() -> None:
+    done: list[tuple[object, ...]] = []
+    parts: Any = SimpleNamespace(
+        _pool=SimpleNamespace(try_to=lambda work: work()), _store=Noted(done, "store")
+    )
+    requests.Requests._do(parts, ReadAhead(40, 9))
+    assert done == [("store.read_ahead", 40, 9)]
