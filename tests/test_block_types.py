@@ -10,7 +10,7 @@ from tests.documents import ROOT, blocks_of, documents
 
 
 @pytest.mark.process
-@pytest.mark.slow
+@pytest.mark.long
 def test_mypy_accepts_the_programs_of_the_documents(tmp_path: Path) -> None:
     blocks = [block for path in documents() for block in blocks_of(path)]
     programs = [
