@@ -11,16 +11,27 @@ import pytest
 
 import wakelog.client
 from wakelog.client.errors import (
+    ACCOUNT_REMEDY,
+    CHECK_LOG,
+    GIVE_TLS,
+    OTHER_GROUP,
+    OWN_REMEDY,
     ClientError,
     InvalidArgument,
     NoReply,
     NotAcknowledged,
+    allowing_refusal,
+    in_words,
     reason_of,
+    refused,
     remedy_of,
     unanswered,
+    unexpected,
     within,
 )
 from wakelog.network.errors import CallTimeout, ConnectFailed, RemotingError, SendFailed, TlsFailed
+from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.command import RemotingCommand, answer
 
 
 def test_the_text_is_cause_and_remedy() -> None:
@@ -96,3 +107,48 @@ def test_no_text_of_the_client_names_options_of_others() -> None:
         if re.search(r"\(Spark|\btls\.(client|enable)|--tls", node.value)
     ]
     assert named == []
+
+
+def refusal(code: ResponseCode, remark: str | None = None) -> ClientError:
+    response = answer(RemotingCommand(1), code, remark)
+    return refused("a", "no", response, {int(ResponseCode.NO_PERMISSION): "Allow it"})
+
+
+@pytest.mark.parametrize(
+    ("code", "remark", "remedy", "passes_soon"),
+    [
+        (ResponseCode.NO_PERMISSION, "no", "Allow it", False),
+        (ResponseCode.SYSTEM_BUSY, None, CHECK_LOG, False),
+        (ResponseCode.SERVICE_NOT_AVAILABLE, "stops", CHECK_LOG, True),
+        (ResponseCode.SYSTEM_ERROR, "AclException: no", ACCOUNT_REMEDY, False),
+        (ResponseCode.SYSTEM_ERROR, "another", CHECK_LOG, False),
+        (ResponseCode.NO_PERMISSION, "AclException: no", "Allow it", False),
+    ],
+)
+def test_a_refusal_has_the_remedy_of_its_code(
+    code: ResponseCode, remark: str | None, remedy: str, passes_soon: bool
+) -> None:
+    error = refusal(code, remark)
+    assert (error.cause, error.remedy, error.passes) == ("no", remedy, passes_soon)
+    assert (error.broker, error.code, error.remark) == ("a", int(code), remark or "")
+
+
+def test_only_a_refusal_is_allowed() -> None:
+    with allowing_refusal():
+        raise refusal(ResponseCode.SYSTEM_BUSY)
+    with pytest.raises(ClientError, match="away"), allowing_refusal():
+        raise ClientError("away", "Wait")
+
+
+def test_a_remedy_may_have_other_words() -> None:
+    words = {GIVE_TLS: "give --tls", OTHER_GROUP: "give --group"}
+    assert in_words(f"Look, and {GIVE_TLS}; or {OTHER_GROUP}", words) == (
+        "Look, and give --tls; or give --group"
+    )
+    assert in_words("Look", words) == "Look"
+
+
+def test_what_no_code_expects_is_logged_and_named(caplog: pytest.LogCaptureFixture) -> None:
+    error = unexpected("pulling", KeyError("x"))
+    assert str(error) == f"pulling failed: KeyError('x'). {OWN_REMEDY}"
+    assert caplog.messages == ["pulling failed"] and caplog.records[0].exc_info

@@ -103,3 +103,25 @@ def test_a_place_is_the_address_without_an_answer_or_the_broker_that_refused() -
     assert place_of(ClientError("refused", "Check it", broker="a")) == "a"
     error.__cause__ = ConnectFailed(BROKER, "Connection refused")
     assert place_of(error) == BROKER
+
+
+def test_a_minute_is_over_at_its_last_millisecond(
+    lines: FailureLines, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    written = []
+    for passed_ms in (0, SAME_LINE_MS - 1, 1, SAME_LINE_MS - 1, 1):
+        clock.now_ms += passed_ms
+        lines.failed("s", "line", BROKER)
+        written.append(len(caplog.messages))
+    assert written == [1, 1, 2, 2, 3]
+    assert caplog.messages[1:] == ["line (3 times in 60 s)", "line (5 times in 120 s)"]
+
+
+def test_as_many_places_as_have_room_are_kept(lines: FailureLines) -> None:
+    for number in range(PLACES_MAX):
+        lines.failed("s", "line", f"broker {number}")
+    assert "broker 0" in lines._places
+    for number in range(LINES_MAX):
+        lines.failed("s", f"line {number}", "another")
+    assert "line 0" in lines._places["another"].lines
+    assert len(lines._places) == PLACES_MAX and "broker 0" not in lines._places

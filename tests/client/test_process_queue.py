@@ -148,3 +148,34 @@ def test_overdue_messages_are_those_in_hand() -> None:
     early, late = take(queue, 1_000), take(queue, 2_000)
     assert queue.overdue(2_000) == [early]
     assert queue.overdue(2_001) == [early, late]
+
+
+@pytest.mark.parametrize(("size_bytes", "is_full"), [(250, False), (251, True)])
+def test_a_queue_is_full_above_so_many_bytes(
+    size_bytes: int, is_full: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "BYTES_MAX", 250)
+    queue = ProcessQueue[Item](QUEUE, 0)
+    queue.put([Item(0, size_bytes)], 1)
+    assert bool(queue.full_reason) is is_full
+    queue.ack(take(queue))
+    assert not queue.full_reason and queue.size_bytes == 0
+
+
+@pytest.mark.parametrize(("span", "is_full"), [(SPAN_MAX, False), (SPAN_MAX + 1, True)])
+@pytest.mark.parametrize("is_ordered", [False, True])
+def test_a_queue_goes_so_far_ahead_of_what_waits(
+    span: int, is_full: bool, is_ordered: bool
+) -> None:
+    queue = ProcessQueue[Item](QUEUE, 5, is_ordered=is_ordered)
+    queue.put([Item(5), Item(5 + span)], 6 + span)
+    assert bool(queue.full_reason) is (is_full and not is_ordered)
+
+
+def test_a_message_that_was_put_back_is_due_at_its_time() -> None:
+    queue = filled(2)
+    first, second = take(queue), take(queue)
+    queue.put_back(first, due_ms=1_000)
+    assert queue.due_ms == 1_000 and not queue.holds(first) and queue.holds(second)
+    assert queue.take(999) is None
+    assert queue.take(1_000) is first and queue.due_ms is None

@@ -10,7 +10,7 @@ from tests.fakes.records import record
 from wakelog.client.errors import ClientError, InvalidArgument, NoReply
 from wakelog.client.producer import Producer
 from wakelog.client.received import ReceivedMessage
-from wakelog.client.requests import WAITING_MAX, PendingRequests
+from wakelog.client.requests import WAITING_MAX, PendingRequests, make_reply
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.properties import decode_properties
@@ -94,3 +94,43 @@ def test_only_a_request_can_be_replied_to() -> None:
     message = ReceivedMessage(decode_record(record(1, b"CLUSTER\1c")))
     with pytest.raises(InvalidArgument, match="is no request"):
         run_producer(one_topic(), lambda producer: producer.reply(message, b"answer"))
+
+
+@pytest.mark.parametrize("reconsumed", [None, "2"])
+def test_a_reply_is_a_message_with_what_the_broker_pushed(reconsumed: str | None) -> None:
+    async def main() -> ReceivedMessage:
+        pending = PendingRequests("client")
+        properties = pending.begin(1_000)
+        pushed = reply_to(properties["CORRELATION_ID"], b"answer")
+        if reconsumed is not None:
+            pushed.ext_fields["reconsumeTimes"] = reconsumed
+        await pending.accept_reply("a:1", pushed)
+        again = reply_to(properties["CORRELATION_ID"], b"another")
+        await pending.accept_reply("a:1", again)
+        reply = await pending.wait(properties)
+        pending.end(properties)
+        pending.end(properties)
+        return reply
+
+    reply = asyncio.run(main())
+    record = reply.record
+    assert (reply.body, record.topic, record.queue_id) == (b"answer", "c_REPLY_TOPIC", 0)
+    assert (record.born_timestamp_ms, record.store_timestamp_ms) == (1, 2)
+    assert record.reconsume_times == int(reconsumed or 0)
+    assert record.properties_text.startswith("CORRELATION_ID")
+
+
+@pytest.mark.parametrize("missing", ["CLUSTER", "CORRELATION_ID", "REPLY_TO_CLIENT"])
+def test_a_request_has_all_that_a_reply_needs(missing: str) -> None:
+    fields = {"CLUSTER": "c", "CORRELATION_ID": "id", "REPLY_TO_CLIENT": "who"}
+    del fields[missing]
+    text = "\2".join(f"{name}\1{value}" for name, value in fields.items())
+    message = ReceivedMessage(decode_record(record(1, text.encode())))
+    with pytest.raises(InvalidArgument, match="is no request"):
+        make_reply(message, b"answer", "K")
+
+
+def test_a_request_without_a_time_has_a_reply_without_one() -> None:
+    text = b"CLUSTER\1c\2CORRELATION_ID\1id\2REPLY_TO_CLIENT\1who"
+    made = make_reply(ReceivedMessage(decode_record(record(1, text))), b"answer", "K")
+    assert made.is_reply and made.is_alone and "TTL" not in made.properties
