@@ -178,3 +178,14 @@ def test_no_hold_is_woken_unasked_and_none_beyond_its_reach_stays(
         holds.validate()
         assert holds.statistics()["hold_count"] == len(waiting)
         assert all(kept.queue_offset >= reach[kept.queue_id] for kept in waiting.values())
+
+
+@pytest.mark.parametrize("way", ["hold", "forget"])
+def test_deadlines_that_are_stale_go_with_each_way_of_change(holds: PullHold, way: str) -> None:
+    holds.hold([note(1, deadline_ms=at) for at in range(1, pull_hold.STALE_COUNT_MIN + 2)])
+    holds._deadlines += [(at, 99) for at in range(9_000, 9_000 + 2 * pull_hold.STALE_COUNT_MIN)]
+    if way == "hold":
+        holds.hold([note(1)])
+    else:
+        holds.forget([2])
+    assert len(holds._deadlines) == 1

@@ -16,6 +16,7 @@ from tests.fakes.records import record
 from wakelog.client import sync
 from wakelog.client.arrow_tables import BATCH_BYTES, BATCH_BYTES_COMPRESSED, _in_parts
 from wakelog.client.consumer import Consumer
+from wakelog.client.errors import ClientError
 from wakelog.compiled.library import CHOICE
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.sys_flag import MESSAGE_COMPRESSED
@@ -207,3 +208,27 @@ def test_the_stream_is_there_without_asyncio() -> None:
             if len(found) == 40:
                 break
     assert found == list(range(40))
+
+
+def test_a_failure_of_a_batch_that_is_not_wanted_any_more_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def work(consumer: Consumer) -> None:
+        stream = consumer.arrow(max=10, wait=0, ack=False)
+        await anext(stream)
+        fails = asyncio.Event()
+
+        async def fetch(*_: object, **__: object) -> list[pyarrow.RecordBatch]:
+            fails.set()
+            raise ClientError("no broker", "Wait")
+
+        monkeypatch.setattr(consumer._tables, "fetch", fetch)
+        await fails.wait()
+        await asyncio.sleep(0)
+        await stream.aclose()
+
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        run_with(work)
+    assert [line for line in caplog.messages if "nobody asked for" in line] == [
+        "the next batch, which nobody asked for any more: no broker. Wait"
+    ]

@@ -90,3 +90,15 @@ def test_a_file_that_cannot_be_removed_is_logged(
     fs.fail("unlink")
     publisher.remove()
     assert reported(fs) == 0
+
+
+def test_what_was_written_again_is_not_written_once_more(
+    fs: MemoryFileSystem, filters: ConsumerFilters
+) -> None:
+    publisher = FilterPublisher(fs, PATHS, 7, filters)
+    fs.fail("rename", number=errno.ENOSPC)
+    publisher.publish()
+    publisher.retry()
+    assert (reported(fs), publisher.published_count) == (0, 2)
+    publisher.retry()
+    assert publisher.published_count == 2

@@ -4,6 +4,7 @@ import asyncio
 import errno
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import ANY
 
@@ -14,6 +15,7 @@ from tests.actors.client import Client
 from tests.actors.deployments import small_plan, wait_until
 from tests.actors.notified_broker import notified_broker
 from tests.actors.plans import service_plan
+from wakelog.actors.broker import service
 from wakelog.actors.broker.service import BrokerService
 from wakelog.actors.deploy.local import start_local_broker
 from wakelog.actors.services import broker_services
@@ -193,3 +195,98 @@ def test_the_parser_of_expressions_is_made_beside_the_loop_once_it_accepts(
         return grammar._grammar.cache_info().currsize == 1
 
     run(main)
+
+
+class Timer:
+    """A timer that is set, and never runs out. delays_ms: what it was set to."""
+
+    def __init__(self) -> None:
+        self.is_running = False
+        self.delays_ms: list[float] = []
+
+    def restart(self, seconds: float) -> None:
+        self.delays_ms.append(round(seconds * 1000))
+        self.is_running = True
+
+
+def test_the_timer_is_set_to_the_next_deadline_and_only_forwards(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(service, "wall_ms", lambda: 10_000)
+    deadlines: list[tuple[int, int | None]] = []
+    timer = Timer()
+    given: Any = SimpleNamespace(
+        broker=SimpleNamespace(next_tick_ms=lambda: deadlines[0][0]), _timer=timer, _timer_ms=0
+    )
+    for next_ms, deadline_ms, delays_ms in (
+        (11_000, None, [1_000]),
+        (11_000, 11_000, [1_000]),
+        (12_000, None, [1_000]),
+        (12_000, 10_999, [1_000, 999]),
+        (10_998, 12_000, [1_000, 999, 998]),
+        (10_999, 12_000, [1_000, 999, 998]),
+        (9_000, None, [1_000, 999, 998, 0]),
+    ):
+        deadlines[:] = [(next_ms, deadline_ms)]
+        given.progress = SimpleNamespace(next_deadline_ms=deadline_ms)
+        BrokerService.set_timer(given)
+        assert timer.delays_ms == delays_ms
+    timer.is_running = False
+    deadlines[:] = [(20_000, None)]
+    BrokerService.set_timer(given)
+    assert timer.delays_ms[-1] == 10_000, "it has run out"
+
+
+class Held(dict[int, object]):
+    """Pulls that are held: none."""
+
+    next_id = 5
+
+    def has_before(self, hold_id: int) -> bool:
+        assert hold_id == 5
+        return False
+
+
+@pytest.mark.parametrize("has_others", [True, False])
+def test_a_broker_drains_only_if_others_take_its_producers(has_others: bool) -> None:
+    done: list[object] = []
+
+    async def others() -> bool:
+        return has_others
+
+    async def register(*, seconds_max: float) -> None:
+        done.append(("registers", seconds_max))
+
+    held = Held()
+    broker = SimpleNamespace(
+        state=SimpleNamespace(held=held),
+        sends_count=3,
+        begin_drain=lambda _now_ms: done.append("drains"),
+    )
+    given: Any = SimpleNamespace(
+        _name_servers=SimpleNamespace(has_others=others, register=register),
+        broker=broker,
+        _log=SimpleNamespace(info=lambda event, **_: done.append(event)),
+    )
+    run(lambda: BrokerService.drain(given, 0.0))
+    expected = ["drains", ("registers", 0.0), "broker drained"] if has_others else []
+    assert done == expected
+
+
+@pytest.mark.parametrize("has_ended", [True, False])
+def test_what_has_ended_does_not_register_again(has_ended: bool) -> None:
+    asked: list[int] = []
+    servers = SimpleNamespace(register_soon=lambda: asked.append(1))
+    given: Any = SimpleNamespace(_has_ended=has_ended, _name_servers=servers)
+    BrokerService.register(given)
+    assert len(asked) == (not has_ended)
+
+
+def test_refused_sends_are_refused_in_the_store_and_where_they_wait() -> None:
+    causes: list[tuple[str, str]] = []
+    given: Any = SimpleNamespace(
+        store=SimpleNamespace(refuse_puts=lambda cause: causes.append(("store", cause))),
+        progress=SimpleNamespace(refuse_all=lambda cause: causes.append(("waiting", cause))),
+    )
+    BrokerService.refuse_sends(given, "why")
+    assert causes == [("store", "why"), ("waiting", "why")]

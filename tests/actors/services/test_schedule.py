@@ -21,7 +21,7 @@ from wakelog.actors.services.client import ServiceHandle
 from wakelog.actors.services.reput import ReputService
 from wakelog.actors.services.schedule import IDLE_MS, Due, ScheduleClient, ScheduleService
 from wakelog.actors.services.service import ServiceHost
-from wakelog.broker.schedule import BATCH_MAX, DueMessage
+from wakelog.broker.schedule import ANSWER_MS, BATCH_MAX, DueMessage
 from wakelog.protocol.names import SCHEDULE_TOPIC
 from wakelog.storage.errors import StoreFailed
 
@@ -62,6 +62,21 @@ def test_what_is_due_is_named_once_it_is_dispatched(tmp_path: Path) -> None:
         due, wait_ms = take_due(schedule, 0, later, {1: 3})
         assert due == [] and 0 < wait_ms <= 1_000
         assert schedule.statistics()["positions"]["1"] == 3
+        schedule.release()
+        reput.release()
+
+
+def test_what_is_due_is_named_again_only_once_its_report_is_late(tmp_path: Path) -> None:
+    plan = service_plan(tmp_path, messageDelayLevel="1s")
+    reput, schedule = make_service(ReputService, plan), make_service(ScheduleService, plan)
+    with open_plan_store(plan) as store:
+        for service in (reput, schedule):
+            service.attach(known_of(store))
+        end = fill(store, 2, now_ms=now_ms() - 2_000, **DELAYED)
+        reput.call(EPOCH, "step", end)
+        assert len(take_due(schedule, 0, end, {})[0]) == 2
+        due, wait_ms = take_due(schedule, 0, end, {})
+        assert due == [] and 0 < wait_ms <= ANSWER_MS
         schedule.release()
         reput.release()
 
