@@ -256,3 +256,26 @@ def test_a_struct_that_cannot_be_sent_is_refused_by_its_field() -> None:
     with pytest.raises(InvalidArgument, match=r"group cannot be sent: .*retryMaxTimes"):
         large = SubscriptionGroupConfig("g", retry_max_times=1 << 40)
         asyncio.run(operator.update_group("a0:1", large))
+
+
+@pytest.mark.parametrize(
+    ("topic", "cause", "remedy"),
+    [
+        ("T", "no name server knows topic T", "Check"),
+        ("%RETRY%g", "no broker has had a consumer of group g: its retry topic has no route", "g"),
+    ],
+)
+def test_a_topic_without_a_route_is_named_as_its_user_knows_it(
+    topic: str, cause: str, remedy: str
+) -> None:
+    asking, _ = admin({Code.GET_ROUTEINFO_BY_TOPIC: (int(ResponseCode.TOPIC_NOT_EXIST), b"")})
+    with pytest.raises(ClientError) as caught:
+        asyncio.run(asking.route(topic))
+    assert (caught.value.cause, caught.value.code) == (cause, ResponseCode.TOPIC_NOT_EXIST)
+    assert remedy in caught.value.remedy
+
+
+def test_members_of_a_cluster_that_no_name_server_has_are_left_out() -> None:
+    info = ClusterInfo({"a": BROKERS[0], "other": BROKERS[1]}, {"c": {"b", "a"}, "d": set()})
+    assert cluster_members(info, "c") == [("a", 0, "a0:1"), ("a", 1, "a1:1")]
+    assert cluster_members(info, "d") == []
