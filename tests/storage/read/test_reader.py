@@ -1,7 +1,6 @@
 """Pulls: every status with its next offset, and how much one answer holds."""
 
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 import pytest
@@ -588,32 +587,3 @@ def test_get_statuses_have_the_names_of_4_9_3_which_clients_see() -> None:
     assert {status.name: status.value for status in GetStatus} == {
         status.name: status.name for status in GetStatus
     }
-
-
-@pytest.mark.parametrize("count", [1, reader.CODES_COUNT_MAX, reader.CODES_COUNT_MAX + 1])
-def test_any_number_of_tags_may_be_asked_for(
-    fs: MemoryFileSystem, count: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The library in C has room for some of them; plain Python looks for more."""
-    store = open_store(fs, config())
-    for i in range(40):
-        tag = "A" if i % 2 else "B"
-        put(store, i.to_bytes(4, "big"), properties_text=f"TAGS\x01{tag}")
-    dispatch(store, fs)
-    asked: list[int] = []
-    library = reader._library
-
-    class Counting:
-        """The library; what it filters by is counted."""
-
-        def __getattr__(self, name: str) -> Any:
-            if name == "filter_entries":
-                asked.append(count)
-            return getattr(library, name)
-
-    if library is not None:
-        monkeypatch.setattr(reader, "_library", Counting())
-    codes = frozenset({ord("A"), *range(1_000, 999 + count)})
-    assert len(codes) == count
-    assert bodies(get(store, 0, 40, codes=codes)) == list(range(1, 40, 2))
-    assert bool(asked) is (library is not None and count <= reader.CODES_COUNT_MAX)

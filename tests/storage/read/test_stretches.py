@@ -1,4 +1,6 @@
-"""Batches of several stretches of the log; `tests/compiled` compares both twins."""
+"""Batches of several stretches of the log, and by many tags; `tests/compiled` compares twins."""
+
+from typing import Any
 
 import pytest
 
@@ -27,3 +29,33 @@ def test_records_far_from_each_other_are_read_apart(fs: MemoryFileSystem) -> Non
         assert bodies(large) == list(range(LARGE_READS_MAX))
         large = get(store, 0, 40, codes=frozenset({0}), by_bytes=True, is_large=True)
     assert bodies(large) == list(range(40))
+
+
+@pytest.mark.usefixtures("twin")
+@pytest.mark.parametrize("count", [1, reader.CODES_COUNT_MAX, reader.CODES_COUNT_MAX + 1])
+def test_any_number_of_tags_may_be_asked_for(
+    fs: MemoryFileSystem, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The library in C has room for some of them; plain Python looks for more."""
+    store = open_store(fs, config())
+    for i in range(40):
+        tag = "A" if i % 2 else "B"
+        put(store, i.to_bytes(4, "big"), properties_text=f"TAGS\x01{tag}")
+    dispatch(store, fs)
+    asked: list[int] = []
+    library = reader._library
+
+    class Counting:
+        """The library; what it filters by is counted."""
+
+        def __getattr__(self, name: str) -> Any:
+            if name == "filter_entries":
+                asked.append(count)
+            return getattr(library, name)
+
+    if library is not None:
+        monkeypatch.setattr(reader, "_library", Counting())
+    codes = frozenset({ord("A"), *range(1_000, 999 + count)})
+    assert len(codes) == count
+    assert bodies(get(store, 0, 40, codes=codes)) == list(range(1, 40, 2))
+    assert bool(asked) is (library is not None and count <= reader.CODES_COUNT_MAX)
