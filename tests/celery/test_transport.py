@@ -12,7 +12,7 @@ from kombu.messaging import Consumer, Producer
 
 import wakelog.celery  # noqa: F401  # the scheme
 from tests.compat.processes import free_port
-from tests.tasks.brokers import broker
+from tests.tasks.brokers import AT_EMBEDDED, broker
 from wakelog.client import InvalidArgument
 from wakelog.testing import EmbeddedBroker
 
@@ -50,6 +50,7 @@ def test_a_name_server_that_does_not_answer_is_an_error_to_try_again() -> None:
             connection.connect()
 
 
+@AT_EMBEDDED
 def test_a_broker_that_comes_back_is_used_by_retries(broker: EmbeddedBroker) -> None:
     with Connection(f"rocketmq://{broker.name_server}") as connection:
         producer = Producer(connection.channel())

@@ -5,12 +5,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.tasks.brokers import BROKERS
 from wakelog.testing import EmbeddedBroker
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[EmbeddedBroker]:
-    with EmbeddedBroker(settings={"enablePropertyFilter": "true"}) as broker:
+@pytest.fixture(scope="module", params=BROKERS)
+def cluster(request: pytest.FixtureRequest) -> Iterator[EmbeddedBroker]:
+    with request.param(settings={"enablePropertyFilter": "true"}) as broker:
         yield broker
 
 

@@ -1,4 +1,7 @@
-"""An embedded broker for the tests of one module, and what they ask of it."""
+"""A broker for the tests of one module, and what they ask of it.
+
+It is an embedded one, and in `./dev long` a real 4.9.3 as well.
+"""
 
 import time
 from collections.abc import Callable, Iterator
@@ -6,6 +9,7 @@ from typing import TypeVar
 
 import pytest
 
+from tests.compat.real_as_embedded import RealAsEmbedded
 from wakelog.testing import EmbeddedBroker
 
 SECONDS_MAX = 10.0
@@ -13,9 +17,18 @@ SECONDS_MAX = 10.0
 Found = TypeVar("Found")
 
 
-@pytest.fixture(scope="module")
-def broker() -> Iterator[EmbeddedBroker]:
-    with EmbeddedBroker() as started:
+BROKERS = [
+    pytest.param(EmbeddedBroker, id="embedded"),
+    pytest.param(RealAsEmbedded, id="real", marks=[pytest.mark.java, pytest.mark.long]),
+]
+
+AT_EMBEDDED = pytest.mark.parametrize("broker", [EmbeddedBroker], indirect=True, ids=["embedded"])
+"""Of a test that sets the broker's clock, or a fault of it."""
+
+
+@pytest.fixture(scope="module", params=BROKERS)
+def broker(request: pytest.FixtureRequest) -> Iterator[EmbeddedBroker]:
+    with request.param() as started:
         yield started
 
 

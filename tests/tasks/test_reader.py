@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from tests.tasks.brokers import broker
+from tests.tasks.brokers import AT_EMBEDDED, broker
 from wakelog.client import ClientError, Consumer, ConsumerMessage
 from wakelog.client.clocks import wall_ms
 from wakelog.tasks.reader import NO_TIMEOUT, READY_MAX, NoTask, TaskReader
@@ -143,6 +143,7 @@ def test_a_task_is_given_when_it_is_due_and_not_before(broker: EmbeddedBroker) -
     play(broker, "due", work)
 
 
+@AT_EMBEDDED
 def test_a_task_beyond_one_level_takes_another_hop(broker: EmbeddedBroker) -> None:
     async def work(play: Play) -> None:
         await play.put(b"much later", due_ms=wall_ms() + 65_000)
