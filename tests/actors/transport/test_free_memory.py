@@ -202,3 +202,41 @@ async def test_checks_come_by_time_until_the_end(monkeypatch: pytest.MonkeyPatch
     memory.end()
     assert resident_mib == 100
     assert not memory._timer.is_running
+
+
+LARGE_PULLS = """
+import asyncio, resource
+from wakelog.actors.transport.free_memory import free_memory
+from wakelog.storage.config import StoreConfig
+from wakelog.storage.read.batch_limits import limits_large
+
+memory, size_bytes = free_memory(), limits_large(StoreConfig(store_path_root="/s"), 1).memory[0]
+
+
+async def begin():
+    memory.begin()
+
+
+def pull():
+    pulls = [bytearray(size_bytes) for _ in range(3)]
+
+
+def faults_count():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+
+asyncio.run(begin())
+pull()
+before_count = faults_count()
+for _ in range(20):
+    pull()
+print(faults_count() - before_count)
+"""
+
+
+@pytest.mark.process
+def test_large_pulls_get_the_memory_of_those_before_them() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", LARGE_PULLS], capture_output=True, text=True, check=True
+    )
+    assert int(ended.stdout) < 1_000, "15,000 if each page comes from the system again"
