@@ -114,6 +114,8 @@ async def test_what_is_in_a_buffer_reaches_its_segment(tmp_path: Path, is_attach
         segment = harness.log.files.files[0]
         assert b"0" * 1000 in segment.read(0, 4096)
         assert (harness.client.own_count == 0) == is_attached
+        await harness.client.worker.wait_idle()
+        assert not harness.client.timer.is_running, "nothing is left to copy"
 
 
 @pytest.mark.parametrize("is_attached", [True, False])

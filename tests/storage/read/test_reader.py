@@ -108,12 +108,14 @@ def test_each_place_of_a_queue_has_its_status(
     result = get(filled(fs, 60), offset)
     assert (result.status, result.next_begin_offset) == (status, next_offset)
     assert (result.min_offset, result.max_offset) == (0, 60)
+    assert (result.fall_behind_bytes > 0) is (status is GetStatus.FOUND)
 
 
 @pytest.mark.parametrize("offset", [0, 7])
 def test_an_empty_queue_has_no_message(fs: MemoryFileSystem, offset: int) -> None:
     result = get(open_store(fs, config()), offset)
     assert (result.status, result.next_begin_offset) == (GetStatus.NO_MESSAGE_IN_QUEUE, 0)
+    assert result.fall_behind_bytes == 0 and not result.suggest_slave
 
 
 def test_messages_come_in_order_and_stop_at_the_file(fs: MemoryFileSystem) -> None:
