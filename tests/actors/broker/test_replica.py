@@ -40,6 +40,7 @@ from wakelog.actors.transport.clocks import wall_ms
 from wakelog.audit.reseed import set_log_aside
 from wakelog.broker.lock_table import LockTable
 from wakelog.broker.replication import in_sync
+from wakelog.broker.replication.election import StepDown, TakeRole
 from wakelog.broker.replication.epochs import EpochLine, Epochs, EpochSlot
 from wakelog.broker.replication.known_group import KnownGroup, known_group
 from wakelog.broker.replication.replica_fetch import CutLog
@@ -53,6 +54,7 @@ from wakelog.protocol.bodies import TopicConfig
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.member_frames import Answer, Hello, MasterReader, encode_hello
+from wakelog.storage.config import BrokerRole
 from wakelog.storage.errors import StoreError
 
 pytestmark = pytest.mark.slow
@@ -514,3 +516,36 @@ def test_a_replica_is_known_by_its_present_address(here: str) -> None:
     known: Any = SimpleNamespace(replicas={1: SimpleNamespace(address="a:1")})
     assert Replica._is_known_here(one, known) is (here == "a:1")
     assert not Replica._is_known_here(one, SimpleNamespace(replicas={}))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("action", "is_master", "is_open", "refuses"),
+    [
+        (TakeRole(5, 0), False, True, False),
+        (TakeRole(5, 0), True, True, False),
+        (StepDown("as asked"), True, True, True),
+        (StepDown("as asked"), True, False, False),
+        (StepDown("as asked"), False, True, False),
+    ],
+)
+def test_only_an_open_master_that_steps_down_refuses_sends(
+    action: TakeRole | StepDown, is_master: bool, is_open: bool, refuses: bool
+) -> None:
+    """The store of a follower takes what its master sends, whatever it was to become."""
+    causes: list[str] = []
+    dropped: list[int] = []
+    given: Any = SimpleNamespace(
+        run=SimpleNamespace(
+            is_master=is_master, is_open=is_open, confirmed_grown=asyncio.Event()
+        ),
+        service=SimpleNamespace(refuse_sends=causes.append),
+        _changed=asyncio.Event(), _took_ms=0, _wanted=None, _refusal="before",
+        _drop_connections=lambda: dropped.append(1),
+    )  # fmt: skip
+    Replica._change_role(given, action)
+    assert causes == (["this replica is no master now: as asked"] if refuses else [])
+    assert given._refusal == ("as asked" if refuses else "before")
+    takes = isinstance(action, TakeRole)
+    assert given._wanted is (BrokerRole.SYNC_MASTER if takes else BrokerRole.SLAVE)
+    assert (given._took_ms > 0) is takes and dropped == [1]
+    assert given._changed.is_set() and given.run.confirmed_grown.is_set()
