@@ -12,14 +12,16 @@ import pytest
 
 from tests.client.clusters import NAME_SERVER, messages
 from tests.client.group_cluster import RETRY, GroupCluster, two_queues
+from wakelog.client.allocation import STRATEGIES
 from wakelog.client.consumer import Consumer
 from wakelog.client.consumer_message import ConsumerMessage
 from wakelog.client.errors import CHECK_LOG, ClientError
 from wakelog.client.failure_lines import FailureLines
 from wakelog.client.group_member import AGAIN_SECONDS, GroupMember, MemberOptions
 from wakelog.network.errors import ConnectFailed
+from wakelog.protocol.bodies import SubscriptionData
 from wakelog.protocol.body_codec import MessageQueue
-from wakelog.protocol.codes import RequestCode
+from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
 
 Q0, Q1 = MessageQueue("T", "a", 0), MessageQueue("T", "a", 1)
@@ -346,3 +348,36 @@ class Pauses:
     async def pause(self, seconds: float) -> None:
         self.seconds.append(seconds)
         await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("is_refused", [True, False])
+@pytest.mark.parametrize("members", [["me"], ["another"], []])
+def test_a_member_that_no_broker_knows_says_why(is_refused: bool, members: list[str]) -> None:
+    """A broker that has refused the heartbeat is the reason; else the next one helps."""
+    refusal = ClientError("no", "Allow it", broker="a", code=int(ResponseCode.NO_PERMISSION))
+    beats: list[int] = []
+
+    async def heartbeat() -> None:
+        beats.append(1)
+
+    async def queues(_topic: str) -> list[MessageQueue]:
+        return [Q0]
+
+    async def of_group(_broker: str) -> list[str]:
+        return members
+
+    instance = SimpleNamespace(
+        client_id="me", failures=FailureLines(), heartbeat=heartbeat,
+        refusals={"a:10911": refusal} if is_refused else {},
+    )  # fmt: skip
+    inbox = SimpleNamespace(queues={Q0: None}, arrived=asyncio.Event())
+    given: list[Any] = [
+        instance, SimpleNamespace(queues=queues, members=of_group), None, inbox, None
+    ]  # fmt: skip
+    member = GroupMember(*given, MemberOptions(strategy=STRATEGIES["AVG"]))
+    member.subscriptions = {"T": SubscriptionData(topic="T")}
+    is_known = members == ["me"]
+    assert asyncio.run(member.balance()) is is_known
+    assert len(beats) == (not is_known)
+    assert member.failure is (refusal if is_refused and not is_known else None)
+    assert inbox.arrived.is_set() is (member.failure is not None)

@@ -174,6 +174,21 @@ def test_queues_on_disk_are_listed(fs: MemoryFileSystem) -> None:
     assert store.queues() == {"A": [0, 3], "B": [0]}
 
 
+def test_queues_that_a_topic_has_no_more_are_named_while_they_have_messages(
+    fs: MemoryFileSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(fs, store_config())
+    for queue_id in (0, 2, 3, 5):
+        put(store, b"one", b"two", queue_id=queue_id)
+    dispatch(store, fs)
+    assert store.queues_beyond(TOPIC, 0) == {0: 2, 2: 2, 3: 2, 5: 2}
+    assert store.queues_beyond(TOPIC, 3) == {3: 2, 5: 2}
+    assert store.queues_beyond(TOPIC, 6) == store.queues_beyond("Never", 0) == {}
+    begins = {3: 2, 5: 1}
+    monkeypatch.setattr(store, "min_queue_offset", lambda _topic, queue_id: begins[queue_id])
+    assert store.queues_beyond(TOPIC, 3) == {5: 2}, "the messages of queue 3 have expired"
+
+
 def test_a_deleted_topic_begins_again_at_0(fs: MemoryFileSystem) -> None:
     store = open_store(fs, store_config())
     put(store, b"one", b"two")
