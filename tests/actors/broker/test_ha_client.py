@@ -1,6 +1,7 @@
 """A slave's Broker as a client of its master: how its connection ends, and where its log begins."""
 
 import asyncio
+from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
@@ -287,12 +288,11 @@ async def test_the_master_is_of_the_group_or_configured_or_registered() -> None:
     assert untyped(Broker().client._master) == "registered"
 
 
-@pytest.mark.parametrize("begin", [0, 3, 9, 10, 11])
-@pytest.mark.parametrize("end", [3, 10, 11, 20, 27])
-def test_a_slave_compares_bytes_of_all_its_segments(begin: int, end: int) -> None:
-    one = Broker()
-    assert one.client._read(begin, end) == bytes(range(begin, end))
-    assert len(one.files) == (len({at // 10 for at in range(begin, end)}))
+def test_a_slave_compares_bytes_of_all_its_segments() -> None:
+    for begin, end in product((0, 3, 9, 10, 11), (3, 10, 11, 20, 27)):
+        one = Broker()
+        assert one.client._read(begin, end) == bytes(range(begin, end))
+        assert len(one.files) == len({at // 10 for at in range(begin, end)})
 
 
 @on_loop

@@ -98,13 +98,12 @@ def test_no_number_is_negative(field: str) -> None:
         decode_state(encode_state(bad))
 
 
-@pytest.mark.parametrize("address", ["", "a", ":1", "a:", "a:x", "a b:1", "a:100000", "a:-1"])
-@pytest.mark.parametrize("is_ha", [False, True])
-def test_each_address_is_host_and_port(address: str, *, is_ha: bool) -> None:
-    place = ReplicaAddress("a:1", address) if is_ha else ReplicaAddress(address, "a:1")
-    bad = msgspec.structs.replace(STATE, replicas=STATE.replicas | {3: place})
-    with pytest.raises(BadGroupState, match=f"replica 3 has the address '{address}'"):
-        decode_state(encode_state(bad))
+def test_each_address_is_host_and_port() -> None:
+    for address in ("", "a", ":1", "a:", "a:x", "a b:1", "a:100000", "a:-1"):
+        for place in (ReplicaAddress("a:1", address), ReplicaAddress(address, "a:1")):
+            bad = msgspec.structs.replace(STATE, replicas=STATE.replicas | {3: place})
+            with pytest.raises(BadGroupState, match=f"replica 3 has the address '{address}'"):
+                decode_state(encode_state(bad))
 
 
 def test_the_longest_text_is_read() -> None:

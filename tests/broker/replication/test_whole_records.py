@@ -124,23 +124,20 @@ def test_in_any_pieces_all_that_is_whole_is_handed_on_at_once(
     assert copy == data
 
 
-@pytest.mark.parametrize("room", range(12))
-def test_a_segment_may_end_in_bytes_without_a_blank(room: int) -> None:
+def test_a_segment_may_end_in_bytes_without_a_blank() -> None:
     """4.9.3 leaves a few, for which a blank has no room."""
-    bare = len(record(0, body=b""))
-    first = record(0, body=bytes(SMALL_SEGMENT - bare - room))
-    tail = encode_blank(room).ljust(room, b"\0") if room >= BLANK_BYTES else bytes(room)
-    segment = first + tail
-    assert len(segment) == SMALL_SEGMENT
-    records = WholeRecords(0, SMALL_SEGMENT)
-    assert records.add(first) + records.take() == [Received(0, memoryview(first), STORE_MS)]
-    for come in range(room):
-        assert records.add(tail[come : come + 1]) + records.take() == (
-            [Received(len(first), memoryview(tail), 0)] if come == room - 1 else []
-        )
-    assert records.end == SMALL_SEGMENT
-    second = record(SMALL_SEGMENT)
-    assert [part.data for part in records.add(second) + records.take()] == [second]
+    bare, second = len(record(0, body=b"")), record(SMALL_SEGMENT)
+    for room in range(12):
+        first = record(0, body=bytes(SMALL_SEGMENT - bare - room))
+        tail = encode_blank(room).ljust(room, b"\0") if room >= BLANK_BYTES else bytes(room)
+        records = WholeRecords(0, SMALL_SEGMENT)
+        assert records.add(first) + records.take() == [Received(0, memoryview(first), STORE_MS)]
+        for come in range(room):
+            assert records.add(tail[come : come + 1]) + records.take() == (
+                [Received(len(first), memoryview(tail), 0)] if come == room - 1 else []
+            )
+        assert records.end == len(first + tail) == SMALL_SEGMENT
+        assert [part.data for part in records.add(second) + records.take()] == [second]
 
 
 def test_the_store_time_is_that_of_the_last_record() -> None:
