@@ -371,10 +371,9 @@ def test_a_member_that_no_broker_knows_says_why(is_refused: bool, members: list[
         refusals={"a:10911": refusal} if is_refused else {},
     )  # fmt: skip
     inbox = SimpleNamespace(queues={Q0: None}, arrived=asyncio.Event())
-    given: list[Any] = [
-        instance, SimpleNamespace(queues=queues, members=of_group), None, inbox, None
-    ]  # fmt: skip
-    member = GroupMember(*given, MemberOptions(strategy=STRATEGIES["AVG"]))
+    calls, no = cast(Any, SimpleNamespace(queues=queues, members=of_group)), cast(Any, None)
+    options = MemberOptions(strategy=STRATEGIES["AVG"])
+    member = GroupMember(cast(Any, instance), calls, no, cast(Any, inbox), no, options)
     member.subscriptions = {"T": SubscriptionData(topic="T")}
     is_known = members == ["me"]
     assert asyncio.run(member.balance()) is is_known
