@@ -74,3 +74,31 @@ def test_a_body_that_is_broken_or_a_bomb_hides_no_other_note() -> None:
     admin: Any = Traces()
     [found], is_all = asyncio.run(notes_of(admin, "ID1", is_id=True))
     assert (found.kind, found.time_ms, is_all) == (PUB, 17, True)
+
+
+NOTES = {
+    "Pub,17,region,p,T,ID1,tag,key,h,4,7,0,false": (13, {"is_success": False}),
+    "Pub,17,region,p,T,ID1,tag,key,h,4,7,0,offset,false": (14, {"is_success": False}),
+    "Pub,17,region,p,T,ID1,tag,key,h,4,7,0,offset,false,more": (15, {"is_success": False}),
+    "Pub,17,region,p,T,ID1,tag,key,h,4,7": (11, {"is_success": True}),
+    "Pub,17,region,p,T,ID1,tag,key,h,4": (10, None),
+    "SubBefore,18,region,g,request,ID1,2": (7, {"keys": ""}),
+    "SubBefore,18,region,g,request,ID1,2,key": (8, {"keys": "key"}),
+    "SubBefore,18,region,g,request,ID1,2,key,more": (9, {"keys": "key"}),
+    "SubBefore,18,region,g,request,ID1": (6, None),
+    "SubAfter,request,ID1,5,true,key": (6, {"time_ms": 0, "group": "null"}),
+    "SubAfter,request,ID1,5,true,key,0,19": (8, {"time_ms": 0, "group": "null"}),
+    "SubAfter,request,ID1,5,true,key,0,19,g": (9, {"time_ms": 19, "group": "g"}),
+    "SubAfter,request,ID1,5,true,key,0,19,g,more": (10, {"time_ms": 19, "group": "g"}),
+    "SubAfter,request,ID1,5,true": (5, None),
+}
+"""Notes of clients of all ages, with the number of their fields and some of what they say."""
+
+
+def test_a_note_may_have_fewer_fields_and_more() -> None:
+    for text, (count, said) in NOTES.items():
+        assert text.count(",") == count - 1
+        found = list(read_notes(text.replace(",", "\1")))
+        assert len(found) == (said is not None), text
+        for name, value in (said or {}).items():
+            assert getattr(found[0], name) == value, text

@@ -32,7 +32,13 @@ from tests.simulation.faults import ANY_CALL, Failure
 from tests.simulation.group_disk import SlotFileModel
 from wakelog.actors.broker import member_server, replica
 from wakelog.actors.broker.ha_client import HaClient
-from wakelog.actors.broker.replica import FAILED_MS_MIN, OwnPlace, Replica, carry_out_cut
+from wakelog.actors.broker.replica import (
+    FAILED_MS_MIN,
+    TICK_MS_MAX,
+    OwnPlace,
+    Replica,
+    carry_out_cut,
+)
 from wakelog.actors.broker.service import BrokerService
 from wakelog.actors.deploy.local import start_local_broker
 from wakelog.actors.errors import DeploymentFailed
@@ -549,3 +555,25 @@ def test_only_an_open_master_that_steps_down_refuses_sends(
     assert given._wanted is (BrokerRole.SYNC_MASTER if takes else BrokerRole.SLAVE)
     assert (given._took_ms > 0) is takes and dropped == [1]
     assert given._changed.is_set() and given.run.confirmed_grown.is_set()
+
+
+@pytest.mark.parametrize(
+    ("is_master", "is_wanted", "silent_ms", "may"),
+    [
+        (False, False, 9_999, True),
+        (True, True, TICK_MS_MAX - 1, True),
+        (True, True, TICK_MS_MAX, False),
+        (True, False, 0, False),
+    ],
+)
+def test_a_master_registers_while_it_is_known_to_be_one(
+    is_master: bool, is_wanted: bool, silent_ms: int, may: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replica, "steady_ms", lambda: 20_000)
+    given: Any = SimpleNamespace(
+        run=SimpleNamespace(is_master=is_master),
+        is_master_wanted=is_wanted,
+        _ticked_ms=20_000 - silent_ms,
+    )
+    found = Replica.may_register.fget
+    assert found is not None and found(given) is may
