@@ -123,14 +123,16 @@ class ArrowTables:
         deadline = loop.time() + seconds
         taken = InHand()
         with self._handing_over(taken):
-            while (left := rows_max - len(taken)) > 0:
-                if len(taken) and self._inbox.is_full:
+            left = rows_max
+            while left > 0:
+                if left < rows_max and self._inbox.is_full:
                     deadline = 0.0  # what is ready comes; more does only after `ack`
                 found = await wait_next(partial(self._take, left), deadline)
                 if found is None:
                     break
-                if not len(taken) and lingers is not None:
+                if left == rows_max and lingers is not None:
                     deadline = loop.time() + lingers
+                left -= len(found)
                 taken.messages += found.messages
                 taken.rows += found.rows
                 self._given(found.messages)

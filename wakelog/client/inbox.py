@@ -115,7 +115,9 @@ class Inbox:
         taken: list[PulledRows] = []
         for queue in self._rows_in:
             if queue not in self.paused and queue not in self.leaving:
-                taken += self.queues[queue].take_rows(now_ms, rows_max - sum(map(len, taken)))
+                found = self.queues[queue].take_rows(now_ms, rows_max)
+                rows_max -= sum(map(len, found))
+                taken += found
         return taken
 
     @property
