@@ -168,12 +168,12 @@ class SendBuffer:
 
     def _end_request(self, lane: SendLane[asyncio.Future[Receipt]], name: LaneName) -> None:
         lane.end()
-        while taken := lane.take():
+        while lane.waiting and (taken := lane.take()):
             task = run_once(self._send_taken(lane, name, taken), log_unexpected("a batch"))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         # Those of topics stay: there are few, and to make one anew for each message takes longer.
-        if lane.is_idle and lane.requests_max == ORDERED_REQUESTS_MAX:
+        if lane.requests_max == ORDERED_REQUESTS_MAX and lane.is_idle:
             self._lanes.pop(name, None)
 
     async def _send_taken(

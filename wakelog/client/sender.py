@@ -156,10 +156,11 @@ class Sender:
     async def send(self, request: SendRequest) -> Stored:
         """Send one request. Raises: NotAcknowledged; InvalidArgument, and nothing was sent."""
         queue: QueueAt | None = None
-        topic = request.first.topic
+        message = request.messages[0]
+        topic = message.topic
         try:
             queues = self.routes.known_writable(topic) or await self.routes.writable(topic)
-            queue = self._choose_queue(request, queues)
+            queue = self._choose_queue(message, queues)
             return await self._attempt(request, queue)
         except NotAcknowledged:  # stored: another attempt would store it twice
             raise
@@ -198,7 +199,8 @@ class Sender:
 
     async def send_oneway(self, request: SendRequest) -> None:
         """Send one request that gets no answer. Raises: ClientError without a connection."""
-        queue = self._choose_queue(request, await self.routes.writable(request.first.topic))
+        message = request.first
+        queue = self._choose_queue(message, await self.routes.writable(message.topic))
         command = _send_command(request, queue, self._options.group)
         try:
             await self._connections.invoke_oneway(queue.address, command)
@@ -245,7 +247,7 @@ class Sender:
             if self.routes.lacks_master(message.topic, failed_queue.broker):
                 raise no_master(message.topic, failed_queue.broker)
         try:
-            return self._choose_queue(request, queues, (tried, {failed.broker}))
+            return self._choose_queue(message, queues, (tried, {failed.broker}))
         except InvalidArgument as error:
             if not failed.passes:
                 raise
@@ -255,15 +257,14 @@ class Sender:
             ) from error
 
     def _choose_queue(
-        self, request: SendRequest, queues: Sequence[QueueAt], avoided: Sequence[Set[str]] = ()
+        self, message: EncodedMessage, queues: Sequence[QueueAt], avoided: Sequence[Set[str]] = ()
     ) -> QueueAt:
-        """Return the queue of the next attempt.
+        """Return the queue of the next attempt to send a message, and those with it.
 
         avoided: brokers that are left out, if any other is left; else the next ones are.
 
         Raises: InvalidArgument if the named one is gone; ClientError if it has no master now.
         """
-        message = request.first
         if message.queue is not None:
             broker, queue_id = message.queue
             for queue in queues:
@@ -310,16 +311,18 @@ def _unreachable(queue: QueueAt, error: RemotingError) -> ClientError:
 
 
 def _send_command(request: SendRequest, queue: QueueAt, group: str) -> RemotingCommand:
-    message, is_batch = request.first, request.is_batch
+    is_batch = len(request.messages) > 1
     fields = _common_fields(group, queue.topic, queue.queue_id, is_batch).copy()
     fields[_BORN_TIMESTAMP] = str(time.time_ns() // 1_000_000)
-    fields[_PROPERTIES] = request.properties
-    if message.sys_flag:
-        fields[_SYS_FLAG] = str(message.sys_flag)
-    if message.flag and not is_batch:
-        fields[_FLAG] = str(message.flag)
-    code = _SEND_BATCH if is_batch else _SEND_REPLY if message.is_reply else _SEND
-    return RemotingCommand(code, ext_fields=fields, body=request.body)
+    if is_batch:
+        fields[_PROPERTIES] = request.properties
+        return RemotingCommand(_SEND_BATCH, ext_fields=fields, body=request.body)
+    _, body, fields[_PROPERTIES], flag, _, _, _, sys_flag, is_reply, _ = request.messages[0]
+    if sys_flag:
+        fields[_SYS_FLAG] = str(sys_flag)
+    if flag:
+        fields[_FLAG] = str(flag)
+    return RemotingCommand(_SEND_REPLY if is_reply else _SEND, ext_fields=fields, body=body)
 
 
 @lru_cache(maxsize=FIELDS_REMEMBERED_MAX)

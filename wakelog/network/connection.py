@@ -277,12 +277,13 @@ class Connection(asyncio.Protocol):
 
         Raises: LocalProtocolError, and then nothing was added.
         """
-        parts = self._parts
-        is_first = not parts
-        if len(command.body) < BODY_BYTES_COPIED_MAX:
-            parts.append(encode_frame_head(command, len(command.body)) + command.body)
+        parts, body = self._parts, command.body
+        is_first, body_bytes = not parts, len(body)
+        head = encode_frame_head(command, body_bytes)
+        if body_bytes < BODY_BYTES_COPIED_MAX:
+            parts.append(head + body)
         else:
-            parts += (encode_frame_head(command, len(command.body)), command.body)
+            parts += (head, body)
         return is_first
 
     def buffer_frames(self, frames: bytes) -> bool:
@@ -297,7 +298,7 @@ class Connection(asyncio.Protocol):
         transport = self._transport
         if self.closed or transport.is_closing():
             return 0
-        size_bytes = sum(map(len, parts))
+        size_bytes = len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
         buffered_bytes = transport.get_write_buffer_size()
         if buffered_bytes + size_bytes > self._limits.write_buffer_bytes_max:
             self.abort(CloseReason.WRITE_BUFFER, f"{buffered_bytes} bytes not taken")
