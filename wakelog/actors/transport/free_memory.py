@@ -39,7 +39,8 @@ LAST_FREE_BYTES_MAX: Final = 4 * 1024 * 1024
 freed, up to 64 MiB: after one request of 16 MiB a thread may keep 32 MiB for good.
 
 Four large pulls (`batch_limits.py`) fit in. With a quarter of it each gave its MiB back and got it
-page by page again, which was 40 % of a broker's CPU for them."""
+page by page again, which was 40 % of a broker's CPU for them. So it was with a batch of 1,000
+messages of 1 KiB, its frame and its records: a third."""
 
 MAPPED_BYTES_MIN: Final = 4 * 1024 * 1024
 """A block of so many bytes has pages of its own. By default this grows, too, up to 32 MiB. The
