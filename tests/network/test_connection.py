@@ -10,6 +10,7 @@ import pytest
 from tests.network.fakes import FakeClock, FakeTransport, connect
 from wakelog.network.activity import CloseReason, verdict
 from wakelog.network.connection import (
+    BODY_BYTES_COPIED_MAX,
     PAUSED_BY_LANE,
     READ_BYTES_MAX,
     BufferedConnection,
@@ -310,6 +311,21 @@ def test_a_long_response_is_read_to_where_it_stays() -> None:
     assert found == body
     assert isinstance(found, memoryview)
     assert [each is found.obj for each in read_to] == [False, True, False]
+
+
+def test_a_client_writes_a_long_body_without_a_copy_and_no_header_alone() -> None:
+    connection = BufferedConnection(FakeOwner(), ServerLimits(), ReadBuffer(), "a:1")
+    transport, written = connect(connection), list[bytes | memoryview]()
+    transport.write = written.append  # type: ignore[method-assign, assignment]
+    bodies = [b"0123456789" * 30_000, b"short", bytes(BODY_BYTES_COPIED_MAX), b"end"]
+    commands = [RemotingCommand(310, opaque=index, body=each) for index, each in enumerate(bodies)]
+    for command in commands:
+        connection.buffer(command)
+    assert connection.flush() == sum(map(len, written))
+    assert b"".join(written) == b"".join(map(encode_frame, commands))
+    assert [type(each) for each in written] == [bytes, memoryview, bytes]
+    assert isinstance(written[1], memoryview) and written[1].obj is bodies[0]
+    assert len(written[0]) > BODY_BYTES_COPIED_MAX
 
 
 def test_connections_of_one_client_share_a_buffer_that_is_made_at_the_first_read() -> None:

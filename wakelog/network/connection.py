@@ -312,8 +312,12 @@ class Connection(asyncio.Protocol):
         elif size_bytes < BODY_BYTES_COPIED_MAX:
             transport.write(b"".join(parts))
         else:
-            transport.writelines(parts)
+            self._write_long(parts)
         return size_bytes
+
+    def _write_long(self, parts: Sequence[bytes]) -> None:
+        """Write parts that are long together."""
+        self._transport.writelines(parts)
 
     @property
     def held_bytes(self) -> int:
@@ -440,6 +444,21 @@ class BufferedConnection(Connection, asyncio.BufferedProtocol):
         """Wait for the transport; other connections of the loop may have the same buffer."""
         super().__init__(owner, limits, address=address, has_room=True)
         self._read_buffer = read_buffer
+
+    def _write_long(self, parts: Sequence[bytes]) -> None:
+        """Write a long part as a view: a loop of asyncio would copy all parts into one first.
+
+        Its begin goes with what stands before it, so that no header is a packet by itself.
+        """
+        begin = b""
+        for part in parts:
+            begin += part[:BODY_BYTES_COPIED_MAX]
+            if len(part) > BODY_BYTES_COPIED_MAX:
+                self._transport.write(begin)
+                self._transport.write(memoryview(part)[BODY_BYTES_COPIED_MAX:])
+                begin = b""
+        if begin:
+            self._transport.write(begin)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return where the next bytes go: those before were decoded."""
