@@ -1,8 +1,11 @@
 """What is counted as the time of a put and of a get."""
 
+from itertools import pairwise
+
 import pytest
 
 from wakelog.actors.broker.request_times import RequestTimes
+from wakelog.broker.store_stats import PUT_TIME_BOUNDS_MS
 from wakelog.protocol.codes import RequestCode
 from wakelog.protocol.command import RemotingCommand, make_request
 
@@ -85,3 +88,21 @@ def test_pulls_that_are_woken_share_the_time(times: RequestTimes, clock: Clock) 
     clock.passes(1.0)
     times.woken(began, 4)
     assert seen(times) == ((0, 0), (4, 1.0))
+
+
+def test_the_longest_of_each_is_kept(times: RequestTimes, clock: Clock) -> None:
+    for seconds, longest in ((2.0, 2.0), (1.0, 2.0), (2.0, 2.0), (3.0, 3.0)):
+        run(times, clock, PULL, seconds)
+        assert times.get_seconds_max == longest
+        times.end_turn(has_put=False)
+        run(times, clock, SEND, seconds)
+        times.end_turn(has_put=True)
+        assert times.put_seconds_max == longest
+
+
+def test_puts_are_counted_from_each_bound_on(times: RequestTimes, clock: Clock) -> None:
+    bounds_ms = [0, *PUT_TIME_BOUNDS_MS]
+    for place, (low_ms, high_ms) in enumerate(pairwise([*bounds_ms, bounds_ms[-1] + 1_000])):
+        run(times, clock, SEND, (low_ms + high_ms) / 2_000)
+        times.end_turn(has_put=True)
+        assert times.put_times[place] == 1 and sum(times.put_times) == place + 1

@@ -210,6 +210,21 @@ def test_a_silent_master_is_given_up() -> None:
         following.check_silence(NOW_MS + 20_006)
 
 
+def test_a_slave_wakes_for_its_report_and_for_the_end_of_a_silent_master() -> None:
+    empty = MasterLog(0, 0, SEGMENT_BYTES)
+    settings = HaClientSettings(heartbeat_ms=50_000, housekeeping_ms=20_000)
+    following = HaClientState(settings, empty, own_end=0, overlap=b"", now_ms=NOW_MS)
+    assert following.next_ms() == NOW_MS + 20_001
+    following.check_silence(following.next_ms() - 1)
+    with pytest.raises(FetchEnded):
+        following.check_silence(following.next_ms())
+    following.receive(encode_header(0, 0), NOW_MS + 40_000)
+    assert following.next_ms() == NOW_MS + 50_000
+    assert following.next_report(0, NOW_MS + 49_999) is None
+    assert following.next_report(0, NOW_MS + 50_000) is not None
+    assert following.next_ms() == NOW_MS + 60_001
+
+
 def test_a_log_that_takes_no_more_says_so() -> None:
     log = empty_log()
     log.fail("the disk broke")
