@@ -1,6 +1,7 @@
 """What stands at a place of the log, judged as 4.9.3 does and a little stricter."""
 
 import struct
+from itertools import pairwise
 
 import pytest
 
@@ -109,3 +110,23 @@ def test_a_sector_of_the_topic_alone_is_seen() -> None:
 def test_reads_at_a_position() -> None:
     data = b"\xff" * 5 + SOUND + b"\xff" * 5
     assert check_record(memoryview(data), 5, AT, len(data)).kind is CheckKind.SOUND
+
+
+def test_a_hole_is_one_if_it_fills_a_part_of_a_sector_and_no_other() -> None:
+    """A sector has 512 bytes of the disk, wherever the record lies; topic and properties follow."""
+    data = record(0, b"p" * 2_000, body=b"body", topic="T" * 100)
+    body_end = data.index(b"body") + 4
+    text = body_end + 1 + 100 + 2
+    for shift in (0, 1, 100, 511, 512, 4_000):
+        borders = [at for at in range(text, len(data)) if (at + shift) % 512 == 0]
+        assert len(borders) > 2
+        for begin, end in pairwise([*borders, len(data)]):
+            for first, last, is_torn in (
+                (begin, end, True),
+                (begin + 1, end, False),
+                (begin, end - 1, False),
+            ):
+                torn = bytearray(data)
+                torn[first:last] = bytes(last - first)
+                found = is_torn_after_body(torn, body_end, len(data), shift)
+                assert found is is_torn, (shift, first, last)
