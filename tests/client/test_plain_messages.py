@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.twins import twins, use_twin
+from wakelog.client import plain_messages
 from wakelog.client.appended import APPENDED_BELOW
 from wakelog.client.errors import InvalidArgument
 from wakelog.client.messages import COMPRESSED_BYTES_MIN, Message, encode, pack
@@ -105,6 +106,21 @@ def test_a_plain_list_is_the_requests_that_pack_makes(
         assert tuple(request.messages) == expected.messages
         assert list(request.places) == list(expected.places)
     assert plain_requests([Message("%RETRY%g", b"b")] * 2, ["0", "1"], TOPICS) == []
+
+
+def test_a_long_list_is_not_in_memory_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    use_twin([*twins()][-1], monkeypatch)
+    monkeypatch.setattr(plain_messages, "HELD_BYTES_MAX", 250_000)
+    given = [Message("bills", b"x" * 100) for _ in range(5_000)]
+    unique_keys = [f"{place:032X}" for place in range(len(given))]
+    requests = plain_requests(given, unique_keys, TOPICS)
+    if plain_messages._library is None:
+        assert requests == []
+        return
+    held = [len(request.batch_body) for request in requests]
+    assert sum(held) <= 250_000 and [size > 0 for size in held] == [True] + [False] * 4
+    packed = pack(encode_plain(given, unique_keys, TOPICS), bytes_max=1 << 21, rows_max=1_000)
+    assert [request.body for request in requests] == [expected.body for [expected] in packed]
 
 
 @pytest.mark.parametrize("other", [None, "orders", ("orders", b"body", "", "", None, None, 0)])

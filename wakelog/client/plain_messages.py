@@ -14,7 +14,7 @@ Source: none upstream.
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import overload
+from typing import Final, overload
 
 from wakelog.client.appended import APPENDED_BELOW
 from wakelog.client.lanes import BATCH_BYTES_MAX, BATCH_MESSAGES_MAX
@@ -32,6 +32,10 @@ from wakelog.compiled.library import CHOICE, Library
 
 _library: Library | None = CHOICE.library
 _SAMPLE = Message("", b"")
+
+HELD_BYTES_MAX: Final = 16 << 20
+"""Of the bodies of a list's requests. Those behind are written again when they are sent, by Python:
+a list of a million messages would else be in memory twice."""
 
 
 class PlainMessages(Sequence[EncodedMessage]):
@@ -92,7 +96,7 @@ def plain_requests(
         return []
     find_around = partial(_encoded_around, topic, appended, len(unique_keys[0]))
     requests: list[SendRequest] = []
-    begin, end = 0, len(messages)
+    begin, end, held_bytes = 0, len(messages), 0
     while begin < end:
         count, body = _library.encode_list(
             messages, unique_keys, _SAMPLE, given_topic, find_around, begin,
@@ -102,7 +106,9 @@ def plain_requests(
             return []
         some = slice(begin, begin + count)
         plain = PlainMessages(messages[some], unique_keys[some], topic, appended)
-        requests.append(SendRequest(plain, range(begin, begin + count), body if count > 1 else b""))
+        held_bytes += len(body)
+        held = body if count > 1 and held_bytes <= HELD_BYTES_MAX else b""
+        requests.append(SendRequest(plain, range(begin, begin + count), held))
         begin += count
     return requests
 
