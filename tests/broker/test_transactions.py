@@ -120,3 +120,22 @@ def test_counts_have_the_names_of_what_they_count() -> None:
     counts = TransactionCounts(committed=2)
     assert counts.statistics()["committed_count"] == 2
     assert set(counts.statistics().values()) == {0, 2}
+
+
+@pytest.mark.parametrize(
+    ("given", "stored"),
+    [
+        ({}, ["REAL_TOPIC", "REAL_QID"]),
+        ({"WAIT": "false"}, ["WAIT", "REAL_TOPIC", "REAL_QID"]),
+        ({"WAIT": "true", "A": "a", "DELAY": "3"}, ["A", "WAIT", "REAL_TOPIC", "REAL_QID"]),
+        ({"DELAY": "3", "B": "b"}, ["B", "REAL_TOPIC", "REAL_QID"]),
+        ({"REAL_TOPIC": "forged", "REAL_QID": "9"}, ["REAL_TOPIC", "REAL_QID"]),
+    ],
+)
+def test_the_order_of_the_stored_properties(given: dict[str, str], stored: list[str]) -> None:
+    """4.9.3's; what a producer says of the destination does not count."""
+    properties = dict(given)
+    text = prepare(properties, "T", 3)
+    assert list(properties) == stored and decode_properties(text) == properties
+    expected = {name: value for name, value in given.items() if name != "DELAY"}
+    assert properties == expected | {"REAL_TOPIC": "T", "REAL_QID": "3"}

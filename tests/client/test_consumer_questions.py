@@ -109,6 +109,7 @@ def test_an_operator_has_a_message_consumed(
         assert reported.code == ResponseCode.SUCCESS
         result = decode_body(ConsumeMessageDirectlyResult, reported.body)
         assert (result.consume_result, result.order) == (outcome, False)
+        assert 0 <= result.spent_time_mills < 60_000
 
     run(body)
 

@@ -28,7 +28,7 @@ def instance(cluster: FakeCluster, **fields: object) -> ClientInstance:
     return made
 
 
-def test_a_refusal_is_forgotten_by_the_next_heartbeat() -> None:
+def test_a_refusal_is_forgotten_by_the_next_heartbeat(caplog: pytest.LogCaptureFixture) -> None:
     async def run() -> None:
         cluster = FakeCluster(routes={"T": {"a": 1}})
         instance = instance_of(cluster)(ClientOptions((NAME_SERVER,)))
@@ -43,6 +43,10 @@ def test_a_refusal_is_forgotten_by_the_next_heartbeat() -> None:
         assert not instance.refusals
 
     asyncio.run(run())
+    assert caplog.messages == [
+        "a:10911 answered 1: AclException: No accessKey",
+        "a:10911 works again, after 1 failures in 0 s",
+    ]
 
 
 def test_every_broker_of_a_topic_in_use_hears_of_the_groups() -> None:
