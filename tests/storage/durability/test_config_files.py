@@ -102,7 +102,9 @@ def test_a_file_too_large_to_be_ours_is_not_read(
     fs: MemoryFileSystem, files: ConfigFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_file(fs, PATH, b'"' + b"x" * 100 + b'"')
-    monkeypatch.setattr(config_files, "TEXT_BYTES_MAX", 100)
+    monkeypatch.setattr(config_files, "TEXT_BYTES_MAX", 102)
+    assert files.load("topics.json", json.loads) == "x" * 100
+    monkeypatch.setattr(config_files, "TEXT_BYTES_MAX", 101)
     with pytest.raises(DamagedStore, match="102 bytes"):
         files.load("topics.json", json.loads)
 
