@@ -450,15 +450,15 @@ class BufferedConnection(Connection, asyncio.BufferedProtocol):
 
         Its begin goes with what stands before it, so that no header is a packet by itself.
         """
-        begin = b""
+        joined: list[bytes] = []
         for part in parts:
-            begin += part[:BODY_BYTES_COPIED_MAX]
+            joined.append(part[:BODY_BYTES_COPIED_MAX])
             if len(part) > BODY_BYTES_COPIED_MAX:
-                self._transport.write(begin)
+                self._transport.write(b"".join(joined))
                 self._transport.write(memoryview(part)[BODY_BYTES_COPIED_MAX:])
-                begin = b""
-        if begin:
-            self._transport.write(begin)
+                joined.clear()
+        if joined:
+            self._transport.write(b"".join(joined))
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return where the next bytes go: those before were decoded."""
