@@ -6,8 +6,8 @@
     columns.py   the functions over columns of records, as types; layout.py and fields.py have the
                  numbers of what they fill
     module.c, column_functions.c, arguments.c     the functions as Python calls them
-    *.c          what they do: bytes and numbers in, bytes and numbers out. encode_list.c alone reads
-                 Python's objects: the messages of a list
+    *.c          what they do: bytes and numbers in, bytes and numbers out. encode_list.c alone
+                 reads Python's objects: the messages of a list
 
 The callers are in `protocol`, `storage`, `client` and `spark`. Each has a twin in plain Python that
 gives the same; without the library that one runs.
