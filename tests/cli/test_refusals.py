@@ -38,7 +38,7 @@ def assert_refused(words: Sequence[str], code: int, *parts: str) -> None:
 def test_a_taken_port_is_reported_with_its_holder_and_the_flag_that_moves_it(
     tmp_path: Path,
 ) -> None:
-    with socket.create_server(("127.0.0.1", free_port(2))) as taken:
+    with socket.create_server(("127.0.0.1", free_port(-2, 1))) as taken:
         port = taken.getsockname()[1]
         words = up(tmp_path / "store", "--broker-port", str(port))
         cause = f"port {port}, for broker-a"
