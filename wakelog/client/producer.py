@@ -154,7 +154,8 @@ class Producer(OpenedByUser):
         Raises: InvalidArgument, and nothing was sent; NotAcknowledged, and it may be stored.
         """
         message = message_of(topic, body, fields)
-        encoded = self._encode_now(message) or await self._encode(message)
+        self._check_loop()
+        encoded = self._encode_now(message, self._ids.make()) or await self._encode(message)
         if self._tracer is None:
             return await self._buffer.send(encoded)
         began_ms = steady_ms()
@@ -332,28 +333,21 @@ class Producer(OpenedByUser):
         encoded = encode_plain(messages, unique_keys, topics, appended)
         begin = len(encoded)
         for message, unique_key in zip(messages[begin:], unique_keys[begin:], strict=True):
-            try:
-                topic = topics.get(message.topic)
-                if topic is None or message.delay is not None:
-                    encoded.append(await self._encode(message))
-                else:
-                    level = message.delay_level
-                    encoded.append(encode(message, unique_key, topic, level, None, appended))
-            except (AttributeError, TypeError):
-                plain_message(message)
-                raise
+            encoded.append(self._encode_now(message, unique_key) or await self._encode(message))
         requests_in_order = pack(encoded, bytes_max=BATCH_BYTES_MAX, rows_max=BATCH_MESSAGES_MAX)
         return requests_in_order, [message.unique_key for message in encoded]
 
-    def _encode_now(self, message: Message) -> EncodedMessage | None:
-        """Return what `_encode` does, None if that has to ask somebody. Raises: ClientError."""
-        self._check_loop()
+    def _encode_now(self, message: Message, unique_key: str) -> EncodedMessage | None:
+        """Return the message; None if it needs `_encode`, which may have to ask a server.
+
+        Raises: InvalidArgument.
+        """
         try:
             topic = self._topics.get(message.topic)
             if topic is None or message.delay is not None or self._options.namespace:
                 return None
-            key, level = self._ids.make(), message.delay_level
-            return encode(message, key, topic, level, None, APPENDED.get())
+            level = message.delay_level
+            return encode(message, unique_key, topic, level, None, APPENDED.get())
         except (AttributeError, TypeError):
             plain_message(message)
             raise
