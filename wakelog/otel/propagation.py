@@ -33,8 +33,8 @@ from wakelog.protocol.properties import (
 )
 
 _SEPARATORS: Final = (NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR)
-_TRACEPARENT: Final = f"{PROPERTY_SEPARATOR}traceparent{NAME_VALUE_SEPARATOR}00-"
 _PARENT: Final = f"traceparent{NAME_VALUE_SEPARATOR}"
+_TRACEPARENT: Final = f"{PROPERTY_SEPARATOR}{_PARENT}00-"
 _STATE: Final = f"tracestate{NAME_VALUE_SEPARATOR}"
 _BAGGAGE: Final = f"baggage{NAME_VALUE_SEPARATOR}"
 [SPAN_KEY] = trace.set_span_in_context(trace.INVALID_SPAN, Context())

@@ -208,6 +208,7 @@ class QuickSpans:
 
 
 _TRIED: Final = Begun("", SpanKind.INTERNAL, {}, 1, 1, 0, None, None, True, 1)
+"""A span that is never ended: whether the SDK builds one as expected is tried with it."""
 _WITHOUT_METRICS: Final = frozenset({"NoneType", "NoOpTracerMetrics"})
 """The SDK counts spans itself if an environment variable asks for that."""
 

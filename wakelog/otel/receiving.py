@@ -349,9 +349,8 @@ class ReceiveSpans:
         tracer, quick, kind = self._instruments.tracer, self._instruments.quick, SpanKind.CONSUMER
         if tracer is None:
             return NonRecordingSpan(trace.get_current_span(context).get_span_context())
-        what = attributes.operation(
-            *(attributes.PROCESS, attributes.PROCESS, topic, messages[0].namespace, group, model)
-        )
+        process, namespace = attributes.PROCESS, messages[0].namespace
+        what = attributes.operation(process, process, topic, namespace, group, model)
         found = links_to(messages) if context is None else _links_in(context)
         links = [Link(each, {}) for each in found]
         if quick is not None:
