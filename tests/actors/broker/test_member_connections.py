@@ -48,14 +48,19 @@ class Owner:
         self.broken.append(cause)
 
 
+def connected(owner: Owner, source: LogSource) -> tuple[socket.socket, FollowerConnection]:
+    """Return a follower's end of a connection, and the master's."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        other = socket.create_connection(server.getsockname())
+        opened, _ = server.accept()
+    return other, FollowerConnection(owner, Accepted(opened, "other", "", ""), source)
+
+
 @on_loop
 async def test_of_many_acknowledgements_the_last_one_counts() -> None:
     """Each lets go what it confirms: 9,000 of one chunk took 0.2 s."""
     owner, source = Owner(), LogSource(1 << 20, lambda _: None)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        other = socket.create_connection(server.getsockname())
-        opened, _ = server.accept()
-    connection = FollowerConnection(owner, Accepted(opened, "other", "", ""), source)
+    other, connection = connected(owner, source)
     with closing(other), closing(connection):
         acks = b"".join(encode_ack(Ack(1, durable, is_seeding=False)) for durable in range(1_000))
         connection.received(encode_hello(HELLO) + acks)
@@ -188,10 +193,7 @@ async def test_reading_stops_while_the_own_disk_is_behind() -> None:
 @on_loop
 async def test_a_master_sends_what_its_core_says_and_to_a_stranger_nothing() -> None:
     owner, source = Owner(), LogSource(1 << 20, lambda _: None)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        other = socket.create_connection(server.getsockname())
-        opened, _ = server.accept()
-    connection = FollowerConnection(owner, Accepted(opened, "other", "", ""), source)
+    other, connection = connected(owner, source)
     heads = [DataHead(3, 0, 1, 0, 0, 3), DataHead(0, 3, 1, 0, 0, 3)]
     left: list[DataHead | None] = [*heads, None]
     core: Any = SimpleNamespace(next_head=lambda _view, _confirmed, _now_ms: left.pop(0))
