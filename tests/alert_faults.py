@@ -33,6 +33,8 @@ HEALTHY_COUNT: Final = 8
 """Scrapes before a fault: two minutes."""
 
 MEBIBYTE: Final = 1 << 20
+SENDS_MAX: Final = 10
+"""How often a batch is sent to a broker that has other work."""
 
 
 async def well(watched: Watched, name: str, *settings: str) -> WatchedBroker:
@@ -285,10 +287,6 @@ FAULTS: Final[dict[str, Course]] = {
 }
 
 ANSWERS_OF_REPUT: Final = 'rocketmq_actor_answers{actor="reput",broker="broker-a"}'
-
-
-SENDS_MAX: Final = 10
-"""How often a batch is sent to a broker that has other work."""
 
 
 class ActorFault(NamedTuple):
