@@ -4,6 +4,8 @@ import asyncio
 from typing import cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.client.clusters import messages
 from tests.client.group_cluster import SETTLER
@@ -40,6 +42,25 @@ def test_queues_take_turns() -> None:
     assert not inbox.arrived.is_set()
 
 
+@given(
+    st.lists(st.integers(0, 6), min_size=1, max_size=5),
+    st.lists(st.integers(1, 9), min_size=1, max_size=6),
+)
+def test_lists_have_what_one_message_after_the_other_would_have(
+    counts: list[int], sizes: list[int]
+) -> None:
+    inbox, single = Inbox(), Inbox()
+    for each in (inbox, single):
+        for queue_id, count in enumerate(counts):
+            queue_of(each, queue_id, count)
+    for size in sizes:
+        one_by_one = [message for _ in range(size) for message in single.take(0, 1)]
+        assert places(inbox.take(0, size)) == places(one_by_one)
+    assert [each.in_hand_count for each in inbox.queues.values()] == [
+        each.in_hand_count for each in single.queues.values()
+    ]
+
+
 def test_pulls_are_large_for_columns_of_few_queues() -> None:
     inbox = Inbox()
     for queue_id in range(LARGE_QUEUES_MAX):
@@ -71,7 +92,7 @@ def test_an_ordered_queue_gives_nothing_once_its_lock_is_old() -> None:
     assert inbox.take(0, 1) == []
     inbox.locked(made.queue, 1_000)
     [message] = inbox.take(1_000 + LOCK_MS - 1, 1)
-    made.ack(message)
+    made.ack([message])
     inbox.wake(made.queue)
     assert inbox.take(1_000 + LOCK_MS, 1) == []
 

@@ -25,8 +25,7 @@ def filled(count: int, *, first: int = 0, is_ordered: bool = False) -> ProcessQu
 
 
 def take(queue: ProcessQueue[Item], now_ms: int = 0) -> Item:
-    found = queue.take(now_ms)
-    assert found is not None
+    [found] = queue.take(now_ms, min(queue.ready_count(now_ms), 1))
     return found
 
 
@@ -34,11 +33,11 @@ def test_the_offset_follows_the_first_message_that_is_not_acknowledged() -> None
     queue = filled(3, first=10)
     first, second, third = (take(queue) for _ in range(3))
     assert queue.committable == 10
-    queue.ack(second)
+    queue.ack([second])
     assert queue.committable == 10
-    queue.ack(first)
+    queue.ack([first])
     assert queue.committable == 12
-    queue.ack(third)
+    queue.ack([third])
     assert queue.committable == 13
 
 
@@ -48,10 +47,35 @@ def test_the_offset_never_passes_what_waits(order: list[int]) -> None:
     items = [take(queue) for _ in range(20)]
     waiting = set(range(20))
     for number in order:
-        queue.ack(items[number])
+        queue.ack([items[number]])
         waiting.remove(number)
         assert queue.committable == min(waiting, default=20)
     assert queue.size_bytes == queue.messages_count == queue.in_hand_count == 0
+
+
+def test_an_acknowledgement_of_what_is_not_in_hand_does_nothing() -> None:
+    queue = filled(4)
+    first, second, third = (take(queue) for _ in range(3))
+    queue.put_back(second, due_ms=1_000)
+    given = [third, second, Item(0), third, first, Item(9)]
+    assert queue.ack(given) == [third, first]
+    assert (queue.committable, queue.size_bytes, queue.acked_count) == (1, 200, 2)
+
+
+@given(st.integers(0, 6), st.lists(st.integers(0, 9), max_size=12))
+def test_of_messages_with_one_offset_the_first_is_there(held: int, offsets: list[int]) -> None:
+    queue = filled(held)
+    taken = [take(queue) for _ in range(held)]
+    kept = {item.queue_offset: item for item in taken}
+    pulled = [Item(offset, 1 + place) for place, offset in enumerate(offsets)]
+    fresh = []
+    for item in pulled:
+        if kept.setdefault(item.queue_offset, item) is item:
+            fresh.append(item)
+    queue.put(pulled, 10)
+    assert queue.take(0, queue.ready_count(0)) == fresh
+    assert queue.size_bytes == sum(item.size_bytes for item in kept.values())
+    assert queue.last_offset == (fresh[-1].queue_offset if fresh else max(held - 1, 0))
 
 
 def test_offsets_that_were_filtered_out_are_passed() -> None:
@@ -60,18 +84,18 @@ def test_offsets_that_were_filtered_out_are_passed() -> None:
     assert queue.committable == queue.next_offset == 800
     queue.put([Item(805)], 900)
     assert queue.committable == 805
-    queue.ack(take(queue))
+    queue.ack([take(queue)])
     assert queue.committable == 900
 
 
 def test_an_ordered_queue_gives_one_message_at_a_time() -> None:
     queue = filled(2, is_ordered=True)
     first = take(queue)
-    assert queue.take(0) is None
+    assert queue.ready_count(0) == 0
     queue.put_back(first, due_ms=1_000)
-    assert queue.take(999) is None
+    assert queue.ready_count(999) == 0
     assert take(queue, 1_000) is first
-    queue.ack(first)
+    queue.ack([first])
     assert take(queue).queue_offset == 1
 
 
@@ -79,7 +103,7 @@ def test_other_queues_go_on_while_one_message_waits() -> None:
     queue = filled(2)
     queue.put_back(take(queue), due_ms=1_000)
     assert take(queue).queue_offset == 1
-    assert queue.take(999) is None
+    assert queue.ready_count(999) == 0
     assert take(queue, 1_000).queue_offset == 0
     assert queue.returned_count == 1
 
@@ -120,10 +144,10 @@ def test_a_restart_forgets_everything() -> None:
     assert (queue.committable, queue.next_offset, queue.messages_count) == (2, 2, 0)
     assert not queue.holds(taken)
     assert (queue.due_ms, queue.size_bytes, queue.in_hand_count) == (None, 0, 0)
-    assert queue.take(2_000) is None
+    assert queue.ready_count(2_000) == 0
     queue.put([Item(2), Item(3)], 4)
     assert [take(queue, 2_000).queue_offset for _ in range(2)] == [2, 3]
-    assert queue.take(2_000) is None
+    assert queue.ready_count(2_000) == 0
 
 
 def test_a_message_is_held_by_identity() -> None:
@@ -158,7 +182,7 @@ def test_a_queue_is_full_above_so_many_bytes(
     queue = ProcessQueue[Item](QUEUE, 0)
     queue.put([Item(0, size_bytes)], 1)
     assert bool(queue.full_reason) is is_full
-    queue.ack(take(queue))
+    queue.ack([take(queue)])
     assert not queue.full_reason and queue.size_bytes == 0
 
 
@@ -177,5 +201,5 @@ def test_a_message_that_was_put_back_is_due_at_its_time() -> None:
     first, second = take(queue), take(queue)
     queue.put_back(first, due_ms=1_000)
     assert queue.due_ms == 1_000 and not queue.holds(first) and queue.holds(second)
-    assert queue.take(999) is None
-    assert queue.take(1_000) is first and queue.due_ms is None
+    assert queue.ready_count(999) == 0
+    assert take(queue, 1_000) is first and queue.due_ms is None

@@ -155,10 +155,10 @@ def test_a_full_queue_is_pulled_again_when_there_is_room(monkeypatch: pytest.Mon
             await asyncio.sleep(0)
         assert len(found) == 32
         for message in found[:30]:
-            reader.queue.ack(message)
+            reader.queue.ack([message])
             reader.check_room()
         assert not reader.room.is_set()
-        reader.queue.ack(found[30])
+        reader.queue.ack([found[30]])
         reader.check_room()
         assert await arrived(inbox) == list(range(32, 40))
 

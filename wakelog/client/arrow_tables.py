@@ -84,7 +84,7 @@ class ArrowTables:
         functions: BatchFunctions | None,
         now_ms: Callable[[], int],
         given: Callable[[Sequence[ConsumerMessage]], None],
-        settle: Callable[[Iterable[ConsumerMessage]], None],
+        settle: Callable[[Iterable[ConsumerMessage]], object],
         go_on: Callable[[Queue], None],
     ) -> None:
         """Take nothing yet.

@@ -17,6 +17,7 @@ ConsumeMessageConcurrentlyService, ConsumeMessageOrderlyService} (4.9.3).
 
 import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
@@ -32,6 +33,7 @@ from wakelog.client.consumer_arguments import (
     Topics,
     check_absent,
     check_message,
+    check_messages,
     check_modes,
     check_used,
     plain_instance,
@@ -44,7 +46,7 @@ from wakelog.client.consumer_arguments import (
     read_topics,
     unknown_topic,
 )
-from wakelog.client.consumer_message import ConsumerMessage
+from wakelog.client.consumer_message import ConsumerMessage, Settler
 from wakelog.client.consumer_questions import ConsumerQuestions
 from wakelog.client.consumer_trace import ConsumerTracer, Outcome
 from wakelog.client.delays import Delays
@@ -346,39 +348,37 @@ class Consumer(OpenedByUser):
     async def ack(self, *messages: ConsumerMessage) -> None:
         """Consider messages consumed. Raises: ClientError if the consumer is not open."""
         self._check_open()
-        for message in messages:
-            check_message(message)
-        self._settle_all(message for message in messages if message.settler is self)
-        for message in messages:
-            if message.settler is not self:
-                await message.ack()
+        check_messages(messages)
+        for message in self._settle_all(messages):
+            await message.ack()
 
-    def _settle_all(self, messages: Iterable[ConsumerMessage]) -> None:
-        """Forget what is still in hand of these."""
-        left: dict[MessageQueue, Queue] = {}
+    def _settle_all(self, messages: Iterable[ConsumerMessage]) -> list[ConsumerMessage]:
+        """Forget what is still in hand of these. Return those of others than this consumer."""
+        runs = defaultdict[tuple[Settler, MessageQueue], list[ConsumerMessage]](list)
         for message in messages:
-            queue = self._inbox.holder(message)
-            if queue is not None:
-                queue.ack(message)
-                self._trace_end(message, Outcome.SUCCESS)
-                left[message.queue] = queue
-        for queue in left.values():
+            runs[message.settler, message.queue].append(message)
+        others: list[ConsumerMessage] = []
+        for (settler, place), run in runs.items():
+            if settler is not self:
+                others += run
+            elif (queue := self._inbox.queues.get(place)) is not None:
+                self._settle(queue, run, Outcome.SUCCESS)
+        return others
+
+    def _settle(self, queue: Queue, messages: Sequence[ConsumerMessage], outcome: Outcome) -> None:
+        """Forget what is still in hand of these messages of one queue."""
+        settled = queue.ack(messages)
+        if self._tracer is not None:
+            for message in settled:
+                self._tracer.ended(message, outcome)
+        if settled:
             self._go_on(queue)
-
-    def _settle(self, queue: Queue, message: ConsumerMessage, outcome: Outcome) -> None:
-        queue.ack(message)
-        self._trace_end(message, outcome)
-        self._go_on(queue)
 
     def _go_on(self, queue: Queue) -> None:
         """Read the queue further, and give more of it, if it waited for what has been settled."""
         self._member.check_room(queue.queue)
         if queue.is_ordered:
             self._inbox.wake(queue.queue)
-
-    def _trace_end(self, message: ConsumerMessage, outcome: Outcome) -> None:
-        if self._tracer is not None:
-            self._tracer.ended(message, outcome)
 
     async def fetch_arrow(
         self, max: int = ARROW_MAX, wait: float | timedelta = 1.0
@@ -441,7 +441,7 @@ class Consumer(OpenedByUser):
     async def _give_up(self, queue: Queue, message: ConsumerMessage) -> None:
         if self._is_broadcast:
             logger.warning("%r is dropped after %s retries", message, message.reconsume_times)
-            self._settle(queue, message, Outcome.FAILED)
+            self._settle(queue, [message], Outcome.FAILED)
         else:
             await self._send_back(queue, message, DEAD_LETTER)
 
@@ -461,12 +461,12 @@ class Consumer(OpenedByUser):
             if queue.holds(message):
                 self._put_back(queue, message, SENT_BACK_AGAIN)
         else:
-            if queue.holds(message):
-                self._settle(queue, message, outcome)
+            self._settle(queue, [message], outcome)
 
     def _put_back(self, queue: Queue, message: ConsumerMessage, delay: timedelta) -> None:
         delay_ms = delay_milliseconds(delay)
-        self._trace_end(message, Outcome.FAILED)
+        if self._tracer is not None:
+            self._tracer.ended(message, Outcome.FAILED)
         message.local_returns_count += 1
         queue.put_back(message, self._now_ms() + delay_ms)
         self._member.check_room(queue.queue)

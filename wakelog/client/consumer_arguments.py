@@ -3,7 +3,7 @@
 Each function returns plain values, or refuses what it gets by the argument's name (`plain`).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple, SupportsIndex, TypeAlias
 
@@ -148,6 +148,13 @@ def check_message(given: object) -> None:
     if not isinstance(given, ConsumerMessage):
         accepted = "what `fetch` or the iteration returned, several as `*messages`"
         raise not_accepted("a message", [] if isinstance(given, list) else given, accepted)
+
+
+def check_messages(given: Sequence[object]) -> None:
+    """Raise InvalidArgument if one is no message of a consumer."""
+    if not set(map(type, given)) <= {ConsumerMessage}:
+        for message in given:
+            check_message(message)
 
 
 def plain_queues(given: object) -> set[MessageQueue]:

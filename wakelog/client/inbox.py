@@ -12,6 +12,7 @@ for the locks.
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Final
 
 from wakelog.client.consumer_message import ConsumerMessage, Settler
@@ -94,21 +95,43 @@ class Inbox:
     def take(self, now_ms: int, messages_max: int) -> list[ConsumerMessage]:
         """Return the next messages, and have them in hand."""
         taken, self._direct = self._direct[:messages_max], self._direct[messages_max:]
-        while self._awake and len(taken) < messages_max:
-            queue = next(iter(self._awake))
-            del self._awake[queue]
-            process_queue = self.queues.get(queue)
-            if process_queue is None or queue in self.paused or queue in self.leaving:
-                continue
-            if process_queue.is_ordered and not self.is_locked(queue, now_ms):
-                continue
-            message = process_queue.take(now_ms)
-            if message is not None:
-                taken.append(message)
-                self._awake[queue] = None
+        while (left := messages_max - len(taken)) > 0:
+            givers = self._givers(now_ms, left)
+            if not givers:
+                break
+            turns = min(*givers.values(), left // len(givers))
+            runs = [self.queues[queue].take(now_ms, turns) for queue in givers]
+            taken += chain.from_iterable(zip(*runs, strict=True)) if len(runs) > 1 else runs[0]
+            for queue in givers:
+                del self._awake[queue]
+                self._awake[queue] = None  # behind the others
         if not self._awake and not self._direct:
             self.arrived.clear()
         return taken
+
+    def _givers(self, now_ms: int, queues_max: int) -> dict[MessageQueue, int]:
+        """Return the next queues that have something to give, at most so many, and how much.
+
+        What is found to have nothing is awake no longer.
+        """
+        givers: dict[MessageQueue, int] = {}
+        for queue in list(self._awake):
+            if len(givers) == queues_max:
+                break
+            if count := self._ready_count(queue, now_ms):
+                givers[queue] = count
+            else:
+                del self._awake[queue]
+        return givers
+
+    def _ready_count(self, queue: MessageQueue, now_ms: int) -> int:
+        """Return how many messages of a queue may be given now."""
+        process_queue = self.queues.get(queue)
+        if process_queue is None or queue in self.paused or queue in self.leaving:
+            return 0
+        if process_queue.is_ordered and not self.is_locked(queue, now_ms):
+            return 0
+        return process_queue.ready_count(now_ms)
 
     def take_rows(self, now_ms: int, rows_max: int) -> list[PulledRows]:
         """Return the next rows, at most so many, and have them in hand."""

@@ -19,7 +19,7 @@ Source: org.apache.rocketmq.client.impl.consumer.ProcessQueue, DefaultMQPushCons
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 from typing import Any, Final, Generic, Protocol, TypeVar
 
@@ -123,16 +123,19 @@ class ProcessQueue(Generic[Item]):
         self.size_bytes = 0
         self.next_offset = self._last_offset = offset
 
-    def put(self, messages: Iterable[Item], next_offset: int) -> None:
+    def put(self, messages: Sequence[Item], next_offset: int) -> None:
         """Add what a pull returned, in the order of the queue."""
-        for message in messages:
-            offset = message.queue_offset
-            if offset in self._messages:
-                continue
-            self._messages[offset] = message
-            self._ready.append(offset)
-            self._last_offset = offset
-            self.size_bytes += message.size_bytes
+        fresh = {message.queue_offset: message for message in messages}
+        if len(fresh) < len(messages) or not fresh.keys().isdisjoint(self._messages.keys()):
+            fresh = {}
+            for message in messages:
+                if message.queue_offset not in self._messages:
+                    fresh.setdefault(message.queue_offset, message)
+        if fresh:
+            self._messages.update(fresh)
+            self._ready.extend(fresh)
+            self._last_offset = next(reversed(fresh))
+            self.size_bytes += sum([message.size_bytes for message in fresh.values()])
         self.next_offset = next_offset
 
     def put_rows(self, rows: PulledRows, next_offset: int) -> None:
@@ -172,30 +175,42 @@ class ProcessQueue(Generic[Item]):
                 self._in_hand[message.queue_offset] = taken_ms
         self._messages = dict(sorted(self._messages.items()))
 
-    def take(self, now_ms: int) -> Item | None:
-        """Return the next message, None if there is none now."""
+    def ready_count(self, now_ms: int) -> int:
+        """Return how many messages may be taken now; of an ordered queue one at most."""
         if self.is_ordered and self._in_hand:
-            return None
+            return 0
         while self._later and self._later[0][0] <= now_ms:
             self._ready.appendleft(heappop(self._later)[1])
-        if not self._ready or (self.is_ordered and self._later):
-            return None
-        offset = self._ready.popleft()
-        self._in_hand[offset] = self.taken_ms = now_ms
-        self.taken_count += 1
-        return self._messages[offset]
+        if not self.is_ordered:
+            return len(self._ready)
+        return 1 if self._ready and not self._later else 0
+
+    def take(self, now_ms: int, count: int) -> list[Item]:
+        """Return the next messages, and have them in hand; `ready_count` has so many at least."""
+        offsets = [self._ready.popleft() for _ in range(count)]
+        self._in_hand.update(dict.fromkeys(offsets, now_ms))
+        self.taken_ms = now_ms
+        self.taken_count += count
+        return [self._messages[offset] for offset in offsets]
 
     def holds(self, message: Item) -> bool:
         """Return whether this very message is in hand."""
         offset = message.queue_offset
         return offset in self._in_hand and self._messages[offset] is message
 
-    def ack(self, message: Item) -> None:
-        """Forget a message in hand."""
-        del self._in_hand[message.queue_offset]
-        del self._messages[message.queue_offset]
-        self.size_bytes -= message.size_bytes
-        self.acked_count += 1
+    def ack(self, messages: Iterable[Item]) -> list[Item]:
+        """Forget those of these messages that are in hand, and return them."""
+        acked, size_bytes = [], 0
+        in_hand, there = self._in_hand, self._messages
+        for message in messages:
+            offset = message.queue_offset
+            if offset in in_hand and there[offset] is message:
+                del in_hand[offset], there[offset]
+                size_bytes += message.size_bytes
+                acked.append(message)
+        self.size_bytes -= size_bytes
+        self.acked_count += len(acked)
+        return acked
 
     def untake(self, message: Item) -> None:
         """Give a message in hand again at once, as if it had not been taken."""
