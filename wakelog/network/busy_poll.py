@@ -9,8 +9,12 @@ not count: their consumer first processes the messages, and the thread that read
 core.
 
 A client that has one request under way waits in the same way: each request that it sends is to it
-what a turn is to a server. It is not alone on its machine, and does not poll while other programs
-need the processor: these take more of the time of its polls than `LOST_SHARE_MAX`.
+what a turn is to a server.
+
+Neither is alone on its machine. Nothing is polled for a while if other programs need the
+processor: they take more of the time of polls than `LOST_SHARE_MAX`. Nor is it after
+`VAIN_COUNT_MAX` polls in a row that found nothing. Such a poll takes a processor that the other end
+may need, and the thread sleeps nevertheless.
 
     turn                                                  after it
     without a response (one-way, held, in the pool)       sleep
@@ -23,6 +27,7 @@ Invariants:
 """
 
 import os
+import time
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -41,28 +46,38 @@ SPARE_SECONDS_MAX: Final = 0.003
 
 PAUSE_SECONDS_MIN: Final = 0.1
 PAUSE_SECONDS_MAX: Final = 0.4
-"""How long nothing is polled after more was lost; twice as long if polls go wrong again soon."""
+"""How long nothing is polled after such polls; twice as long if they go wrong again soon."""
+
+VAIN_COUNT_MAX: Final = 8
+"""Polls in a row that find nothing. One in two may: a wake-up takes as long as half a poll."""
 
 NEAR_FACTOR = 3
 """A measured gap is longer than a poll would need: it includes the wake-up. Gaps also vary."""
 
 
 class LostTime:
-    """Says whether others need the processor, from what polls have lost of it."""
+    """Says when polls are of no use: they lose the processor to others, or find nothing."""
 
     def __init__(self) -> None:
         """Nothing is lost yet."""
         self._spare_seconds = SPARE_SECONDS_MAX
+        self._vain_count = 0
         self._pause_seconds = PAUSE_SECONDS_MIN
         self.pause_end_seconds = float("-inf")
 
-    def note(self, polled_seconds: float, own_seconds: float, now_seconds: float) -> None:
-        """Note a time of polls, and how much of it this thread had the processor."""
+    def note(
+        self, polled_seconds: float, own_seconds: float, now_seconds: float, *, has_found: bool
+    ) -> None:
+        """Note a time of polls, and how much of it this thread had the processor.
+
+        has_found: whether what it waited for came within this time.
+        """
         spare_seconds = self._spare_seconds + polled_seconds * LOST_SHARE_MAX
         lost_seconds = polled_seconds - own_seconds
         self._spare_seconds = min(spare_seconds, SPARE_SECONDS_MAX) - lost_seconds
-        if self._spare_seconds < 0:
-            self._spare_seconds = SPARE_SECONDS_MAX
+        self._vain_count = 0 if has_found else self._vain_count + 1
+        if self._spare_seconds < 0 or self._vain_count >= VAIN_COUNT_MAX:
+            self._spare_seconds, self._vain_count = SPARE_SECONDS_MAX, 0
             is_soon = now_seconds - self.pause_end_seconds < self._pause_seconds
             longer_seconds = min(2 * self._pause_seconds, PAUSE_SECONDS_MAX)
             self._pause_seconds = longer_seconds if is_soon else PAUSE_SECONDS_MIN
@@ -78,11 +93,11 @@ class BusyPoll:
         *,
         call_soon: Callable[[Callable[[], None]], Any],
         clock_seconds: Callable[[], float],
-        cpu_seconds: Callable[[], float] | None = None,
+        cpu_seconds: Callable[[], float] = time.thread_time,
     ) -> None:
         """Poll nothing yet; `call_soon` runs a function after the next read of the sockets.
 
-        cpu_seconds: this thread's own time; None polls also while others need the processor.
+        cpu_seconds: this thread's own time.
         """
         self._poll_seconds = poll_seconds
         self._call_soon = call_soon
@@ -93,7 +108,7 @@ class BusyPoll:
         self._is_polling = False
         self._cpu_seconds = cpu_seconds
         self._lost_time = LostTime()
-        self._began: tuple[float, float] | None = None  # with the own time, if that counts
+        self._began: tuple[float, float] | None = None  # the polls under way, with the own time
 
     def turn_ended(self, began_seconds: float, now_seconds: float, *, answered: bool) -> None:
         """Poll if the turn answered a client that probably sends its next request soon."""
@@ -101,6 +116,8 @@ class BusyPoll:
             gap_seconds = began_seconds - self._answered_seconds
             self._is_near = gap_seconds < NEAR_FACTOR * self._poll_seconds
         self._answered_seconds = now_seconds if answered else None
+        if self._began is not None:
+            self._end(now_seconds, has_found=True)
         is_paused = now_seconds < self._lost_time.pause_end_seconds
         if is_paused or not (answered and self._is_near):
             self._poll_end_seconds = now_seconds
@@ -109,26 +126,27 @@ class BusyPoll:
         if not self._is_polling:
             self._is_polling = True
             self._call_soon(self._poll)
-        if self._cpu_seconds is not None:
-            self._began = now_seconds, self._cpu_seconds()
+        self._began = now_seconds, self._cpu_seconds()
 
     def stop(self, now_seconds: float) -> None:
         """Poll no longer: what was waited for is there."""
         self._poll_end_seconds = now_seconds
-        self._count_lost(now_seconds)
+        if self._began is not None:
+            self._end(now_seconds, has_found=True)
 
     def _poll(self) -> None:
         now_seconds = self._clock_seconds()
         if now_seconds < self._poll_end_seconds:
             self._call_soon(self._poll)
-        else:
-            self._is_polling = False
-            self._count_lost(now_seconds)
+            return
+        self._is_polling = False
+        if self._began is not None:
+            self._end(now_seconds, has_found=False)
 
-    def _count_lost(self, now_seconds: float) -> None:
-        """Note how much of the polls since the last turn others took."""
-        began, self._began = self._began, None
-        if began is not None and self._cpu_seconds is not None:
-            began_seconds, own_seconds = began
-            own_seconds = self._cpu_seconds() - own_seconds
-            self._lost_time.note(now_seconds - began_seconds, own_seconds, now_seconds)
+    def _end(self, now_seconds: float, *, has_found: bool) -> None:
+        """Note how much of the polls since the last turn others took; a turn in it counts, too."""
+        assert self._began is not None
+        (began_seconds, own_seconds), self._began = self._began, None
+        own_seconds = self._cpu_seconds() - own_seconds
+        polled_seconds = now_seconds - began_seconds
+        self._lost_time.note(polled_seconds, own_seconds, now_seconds, has_found=has_found)

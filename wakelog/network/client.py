@@ -16,7 +16,6 @@ NettyRemotingAbstract#processRequestCommand (4.9.3).
 
 import asyncio
 import ssl
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, TypeAlias
@@ -187,7 +186,6 @@ class RemotingClient:
                     POLL_SECONDS,
                     call_soon=loop.call_soon,
                     clock_seconds=loop.time,
-                    cpu_seconds=time.thread_time,
                 )
             self._deadlines = Deadlines()
             self._connections = {}
