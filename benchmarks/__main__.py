@@ -1,6 +1,6 @@
 """Measure rows side by side and write what was found: ``./dev bench [--row NAME] [--pairs N]``.
 
-``./dev bench spark`` and ``./dev bench client`` have command lines of their own.
+``./dev bench spark``, ``client`` and ``curves`` have command lines of their own.
 """
 
 import argparse
@@ -136,6 +136,10 @@ def main(arguments: Sequence[str]) -> int:
         from benchmarks import client
 
         return client.main(arguments[1:])
+    if arguments[:1] == ["curves"]:
+        from benchmarks import curves
+
+        return curves.main(arguments[1:])
     options = read_options(arguments)
     began_seconds = time.monotonic()
 

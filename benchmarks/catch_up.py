@@ -69,7 +69,7 @@ def timed(
 def measure_catch_up(side: Side) -> tuple[Run, Mapping[str, object]]:
     """Add a slave to a side that has a log, and time it; return figures and configuration."""
     with RawConnection(side.broker) as master:
-        end = _wait_dispatched(master)
+        end = wait_dispatched(master)
         if end > int(SETTINGS["mappedFileSizeCommitLog"]):
             raise RuntimeError("4.9.3's slave gets the last segment alone, and the log has more")
         before = side.cost().cpu_seconds
@@ -104,14 +104,15 @@ def measure_catch_up(side: Side) -> tuple[Run, Mapping[str, object]]:
     return run, side.configuration
 
 
-def _wait_dispatched(master: RawConnection) -> int:
+def wait_dispatched(master: RawConnection) -> int:
+    """Return the log's end once the queues reach it. Raises: RuntimeError if not in time."""
     limit = time.monotonic() + READY_SECONDS_MAX
     while time.monotonic() < limit:
         reach = _ask(master)
         if reach is not None and 0 < reach.end == reach.dispatched:
             return reach.end
         time.sleep(POLL_SECONDS)
-    raise RuntimeError("the master has not made its queues")
+    raise RuntimeError(f"the broker has not made its queues in {READY_SECONDS_MAX:.0f} s")
 
 
 def _ask(connection: RawConnection) -> Reach | None:

@@ -79,7 +79,7 @@ def measure_held(row: Row, side: Side, empty: Side) -> Run:
     time.sleep(SETTLE_SECONDS)
     before_bytes = side.cost().memory_bytes
     with ExitStack() as stack:
-        holding = _hold(side, stack)
+        holding = hold(side, stack, pull_requests(), PULLS_COUNT)
         time.sleep(SETTLE_SECONDS)
         held_bytes = (side.cost().memory_bytes - before_bytes) / PULLS_COUNT
         senders = [stack.enter_context(Connection(each.broker)) for each in (side, empty)]
@@ -118,9 +118,11 @@ def send_in_turns(senders: list[Connection], count: int) -> list[list[float]]:
     return took_ms
 
 
-def fill(connection: Connection) -> None:
+def fill(
+    connection: Connection, topics_count: int = TOPICS_COUNT, queues_count: int = QUEUES_COUNT
+) -> None:
     """Put a message into each queue. A busy broker gets what it refused once more."""
-    waiting = dict(enumerate(_sends()))
+    waiting = dict(enumerate(_sends(topics_count, queues_count)))
     while waiting:
         numbers = list(islice(waiting, WINDOW))
         for number in numbers:
@@ -148,32 +150,36 @@ def await_dispatched(connection: Connection) -> None:
     raise RuntimeError(f"the queues were not made within {DISPATCHED_SECONDS_MAX:.0f} s")
 
 
-def _sends() -> Iterator[Template]:
-    for number in range(TOPICS_COUNT):
-        fields = {"a": "held", "b": topic_name(number), "c": "TBW102", "d": str(QUEUES_COUNT)}
+def _sends(topics_count: int, queues_count: int) -> Iterator[Template]:
+    for number in range(topics_count):
+        fields = {"a": "held", "b": topic_name(number), "c": "TBW102", "d": str(queues_count)}
         fields |= {"f": "0", "g": "1", "h": "0", "i": "", "j": "0", "k": "false", "m": "false"}
-        for queue in range(QUEUES_COUNT):
+        for queue in range(queues_count):
             yield Template(
                 RequestCode.SEND_MESSAGE_V2, fields | {"e": str(queue)}, bytes(BODY_BYTES)
             )
 
 
-def _hold(side: Side, stack: ExitStack) -> list[Connection]:
-    """Leave the pulls, evenly over some connections; return these."""
-    pulls = pull_requests()
+def hold(
+    side: Side, stack: ExitStack, pulls: Iterator[Template], pulls_count: int
+) -> list[Connection]:
+    """Leave so many pulls, evenly over some connections; return these."""
     connections = []
-    for _ in range(CONNECTIONS_COUNT):
+    connections_count = min(CONNECTIONS_COUNT, pulls_count)
+    for _ in range(connections_count):
         connection = stack.enter_context(Connection(side.broker))
         connections.append(connection)
-        for number, pull in enumerate(islice(pulls, PULLS_COUNT // CONNECTIONS_COUNT)):
+        for number, pull in enumerate(islice(pulls, pulls_count // connections_count)):
             connection.send(pull, number)
     return connections
 
 
-def pull_requests() -> Iterator[Template]:
+def pull_requests(
+    topics_count: int = TOPICS_COUNT, queues_count: int = QUEUES_COUNT
+) -> Iterator[Template]:
     """Yield pulls behind the one message of each queue."""
-    for number in range(TOPICS_COUNT):
-        for queue in range(QUEUES_COUNT):
+    for number in range(topics_count):
+        for queue in range(queues_count):
             fields = {
                 "consumerGroup": "held",
                 "topic": topic_name(number),

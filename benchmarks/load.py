@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.cost import Cost, cpu_seconds_of
-from benchmarks.rows import ACCESS_KEY, BODY_BYTES, SECRET_KEY, Kind, Row
+from benchmarks.rows import ACCESS_KEY, BODY_BYTES, QUEUES, SECRET_KEY, Kind, Row
 from benchmarks.sides import Side
 from tests.compat.frames import RawConnection
 from tests.compat.provision import JVM_OPTIONS, java_runtime, rocketmq_classpath
@@ -24,7 +24,6 @@ DRIVERS = Path(__file__).parent / "drivers"
 DRIVER_SECONDS_MAX = 300
 SETTINGS = {"mappedFileSizeCommitLog": str(1 << 30)}
 TOPIC = "benchmark"
-QUEUES = 4
 UPDATE_AND_CREATE_TOPIC = 17
 HOME = "home"
 ACCOUNTS = f"""accounts:
@@ -66,12 +65,15 @@ class Drivers(NamedTuple):
         command = [*options, "ClientLoad", side.name_server, mode, *numbers, TOPIC]
         return self._java(command, when_warm)
 
-    def frames(self, side: Side, row: Row, when_warm: Callable[[], None]) -> Run:
-        """Run the light driver; its topic has to be there."""
+    def frames(
+        self, side: Side, row: Row, when_warm: Callable[[], None], topic: str = TOPIC
+    ) -> Run:
+        """Run the light driver; its topics have to be there. topic: a format of their numbers."""
         host, _, port = side.broker.rpartition(":")
-        counts = [row.connections, row.workers, row.warmup, row.messages, BODY_BYTES]
+        counts = [row.connections, row.workers, row.warmup, row.messages, row.body_bytes]
         numbers = [str(count) for count in counts]
-        command = ["FrameLoad", host, port, row.mode, *numbers, TOPIC, str(QUEUES)]
+        command = ["FrameLoad", host, port, row.mode, *numbers, topic]
+        command += [str(row.queues), str(row.topics)]
         return self._java(command, when_warm)
 
     def _java(self, command: list[str], when_warm: Callable[[], None]) -> Run:
@@ -206,13 +208,13 @@ def memory(cost: Cost) -> Run:
     }
 
 
-def create_topic(side: Side, topic: str) -> None:
-    """Make a topic of 4 queues. Raises: RuntimeError if the broker refuses."""
+def create_topic(side: Side, topic: str, queues_count: int = QUEUES) -> None:
+    """Make a topic. Raises: RuntimeError if the broker refuses."""
     fields = {
         "topic": topic,
         "defaultTopic": "TBW102",
-        "readQueueNums": QUEUES,
-        "writeQueueNums": QUEUES,
+        "readQueueNums": queues_count,
+        "writeQueueNums": queues_count,
         "perm": 6,
         "topicFilterType": "SINGLE_TAG",
         "topicSysFlag": 0,

@@ -14,6 +14,7 @@ only their opaque is patched: what is measured is the broker.
 import argparse
 import gc
 import json
+import math
 import os
 import select
 import signal
@@ -202,13 +203,21 @@ def fill(
     return {"messages": frames * per_frame, "refused": refused, "seconds": seconds}
 
 
-def drain(connection: Connection, topic: str) -> dict[str, Any]:
-    """Pull every queue from its beginning, side by side, until each has no more."""
+def drain(
+    connection: Connection,
+    topic: str,
+    messages_max: float = math.inf,
+    queues_count: int = QUEUES_COUNT,
+) -> dict[str, Any]:
+    """Pull every queue from its beginning, side by side, until each has no more.
+
+    messages_max: asks for no more once so many have come.
+    """
     received_bytes = 0
     began = last = time.monotonic()
-    open_queues = set(range(QUEUES_COUNT))
-    offsets = [0] * QUEUES_COUNT
-    for queue in open_queues:
+    open_queues = set(range(queues_count))
+    offsets = [0] * queues_count
+    for queue in range(queues_count):
         connection.send(_pull_template(topic, queue, 0), queue)
     while open_queues:
         if time.monotonic() - last > DRAINED_SECONDS_MAX:
@@ -221,6 +230,9 @@ def drain(connection: Connection, topic: str) -> dict[str, Any]:
                 continue
             received_bytes += len(answer.body)
             offsets[queue] = int(answer.ext_fields["nextBeginOffset"])
+            if sum(offsets) >= messages_max:
+                open_queues.discard(queue)
+                continue
             connection.send(_pull_template(topic, queue, offsets[queue]), queue)
     return {"bytes": received_bytes, "messages": sum(offsets), "seconds": last - began}
 

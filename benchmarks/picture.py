@@ -16,7 +16,7 @@ SCALE_MIN, SCALE_MAX = 0.25, 16.0
 TICKS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 ABOUT, COST = "#1f6feb", "#b35900"
 COST_FIGURES = ("broker_cpu", "broker_cpu_seconds", "ready_cpu_seconds")
-_OPEN = (
+OPEN = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
     'font-family="sans-serif" font-size="13" role="img">'
 )
@@ -34,7 +34,7 @@ def render_picture(results: Mapping[str, Result]) -> str:
     height = TOP + ROW_HEIGHT * len(rows) + BOTTOM
     bottom = height - BOTTOM
     lines = [
-        _OPEN.format(width=WIDTH, height=height),
+        OPEN.format(width=WIDTH, height=height),
         "<title>wakelog against RocketMQ 4.9.3: ratio of each row</title>",
         f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
         *_legend(),

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 BODY_BYTES = 1024
+QUEUES = 4
 REQUIRED = 0.95
 
 
@@ -47,6 +48,7 @@ class Row(NamedTuple):
     driver_options: of the real client's JVM.
     has_slave: the broker is a SYNC_MASTER, and a slave of the same side follows it.
     own_settings: what only wakelog gets, for 4.9.3 does not know it.
+    body_bytes, topics, queues: of ``FRAMES``; so many queues each topic has.
     """
 
     name: str
@@ -62,6 +64,9 @@ class Row(NamedTuple):
     driver_options: tuple[str, ...] = ()
     has_slave: bool = False
     own_settings: Mapping[str, str] = MappingProxyType({})
+    body_bytes: int = BODY_BYTES
+    topics: int = 1
+    queues: int = QUEUES
 
 
 _RATE = Figure("per_second", "messages/s", less_is_better=False)

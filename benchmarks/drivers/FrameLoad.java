@@ -13,8 +13,9 @@ import java.util.concurrent.atomic.AtomicLong;
  * A load so light that the broker is what saturates: frames are built once, only opaque is patched.
  *
  * <p>Usage: {@code java FrameLoad.java HOST PORT MODE CONNECTIONS WINDOW WARMUP COUNT BODY_BYTES TOPIC
- * QUEUES}. MODE is {@code send}, {@code oneway} or {@code batch} (32 messages a frame, COUNT counts messages).
- * Each connection keeps WINDOW frames in flight. A one-way message counts once the queues' max offsets cover
+ * QUEUES TOPICS}. MODE is {@code send}, {@code oneway} or {@code batch} (32 messages a frame, COUNT counts
+ * messages). TOPIC is a format of the topic's number, and each has QUEUES queues, which get messages in turn.
+ * All connections are made before the warm-up. Each keeps WINDOW frames in flight. A one-way message counts once the queues' max offsets cover
  * it, and the time ends when they stand still or cover all. After the warm-up it prints
  * {@code warm} and waits for a line; at last it prints one line of JSON.
  */
@@ -26,6 +27,8 @@ public final class FrameLoad {
     private static final int SEND_BATCH = 320;
     private static final int GET_MAX_OFFSET = 30;
     private static final long STANDSTILL_NANOS_MAX = 3_000_000_000L;
+    private static final int READ_BYTES = 1 << 20;
+    private static final int READ_BYTES_LEAST = 1 << 14;
     private static final byte[] OFFSET_FIELD = "\"offset\":\"".getBytes(StandardCharsets.US_ASCII);
     private static final byte[] CODE_OK = "\"code\":0".getBytes(StandardCharsets.US_ASCII);
     private static final byte[] CODE_BUSY = "\"code\":2,".getBytes(StandardCharsets.US_ASCII);
@@ -37,6 +40,8 @@ public final class FrameLoad {
     private final int bodyBytes;
     private final String topic;
     private final int queues;
+    private final int topics;
+    private final Template[][] templates;
     private final AtomicLong errors = new AtomicLong();
 
     private FrameLoad(String[] arguments) {
@@ -47,6 +52,8 @@ public final class FrameLoad {
         bodyBytes = Integer.parseInt(arguments[7]);
         topic = arguments[8];
         queues = Integer.parseInt(arguments[9]);
+        topics = Integer.parseInt(arguments[10]);
+        templates = new Template[Integer.parseInt(arguments[3])][queues * topics];
     }
 
     public static void main(String[] arguments) throws Exception {
@@ -54,15 +61,24 @@ public final class FrameLoad {
         int connections = Integer.parseInt(arguments[3]);
         int warmup = Integer.parseInt(arguments[5]);
         int count = Integer.parseInt(arguments[6]);
-        load.run(connections, warmup);
+        Socket[] sockets = new Socket[connections];
+        for (int index = 0; index < connections; index++) {
+            sockets[index] = new Socket(load.host, load.port);
+            sockets[index].setTcpNoDelay(true);
+        }
+        load.run(sockets, warmup);
         System.out.println("warm");
         if (System.in.read() < 0) {
             throw new IOException("nobody is there");
         }
-        System.out.println(load.run(connections, count).replace("{", "{\"warmup\":" + warmup + ","));
+        System.out.println(load.run(sockets, count).replace("{", "{\"warmup\":" + warmup + ","));
+        for (Socket socket : sockets) {
+            socket.close();
+        }
     }
 
-    private String run(int connections, int count) throws Exception {
+    private String run(Socket[] sockets, int count) throws Exception {
+        int connections = sockets.length;
         int perFrame = mode.equals("batch") ? BATCH_MESSAGES : 1;
         boolean oneway = mode.equals("oneway");
         int frames = count / connections / perFrame;
@@ -76,7 +92,7 @@ public final class FrameLoad {
             int seed = index;
             new Thread(() -> {
                 try {
-                    drive(frames, seed, mine);
+                    drive(sockets[seed], frames, seed, mine, Math.max(READ_BYTES_LEAST, READ_BYTES / connections));
                 } catch (IOException failure) {
                     errors.incrementAndGet();
                     System.err.println(failure);
@@ -136,48 +152,47 @@ public final class FrameLoad {
         return sum;
     }
 
-    private void drive(int frames, int seed, long[] latencies) throws IOException {
-        try (Socket socket = new Socket(host, port)) {
-            socket.setTcpNoDelay(true);
-            DataInputStream in = new DataInputStream(new java.io.BufferedInputStream(socket.getInputStream(), 1 << 20));
-            DataOutputStream out = new DataOutputStream(socket.getOutputStream());
-            if (mode.equals("oneway")) {
-                driveOneway(frames, in, out, latencies);
-                return;
-            }
-            byte[][] templates = templates(0);
-            int[] opaqueAt = positions(templates);
-            long[] sentAt = new long[frames];
-            int sent = 0;
-            int answered = 0;
-            while (answered < frames) {
-                ByteArrayOutputStream chunk = new ByteArrayOutputStream();
-                while (sent < frames && sent - answered < window) {
-                    int which = (sent + seed) % queues;
-                    patch(templates[which], opaqueAt[which], sent);
-                    chunk.write(templates[which]);
-                    sentAt[sent++] = System.nanoTime();
+    private void drive(Socket socket, int frames, int seed, long[] latencies, int readBytes) throws IOException {
+        DataInputStream in = new DataInputStream(new java.io.BufferedInputStream(socket.getInputStream(), readBytes));
+        DataOutputStream out = new DataOutputStream(socket.getOutputStream());
+        if (mode.equals("oneway")) {
+            driveOneway(frames, in, out, latencies);
+            return;
+        }
+        // A frame for each queue, made when it is first sent: one of many connections sends to few queues.
+        Template[] mine = templates[seed];
+        long[] sentAt = new long[frames];
+        int sent = 0;
+        int answered = 0;
+        while (answered < frames) {
+            ByteArrayOutputStream chunk = new ByteArrayOutputStream();
+            while (sent < frames && sent - answered < window) {
+                int which = (sent + seed) % mine.length;
+                if (mine[which] == null) {
+                    mine[which] = new Template(frame(which, 0));
                 }
-                if (chunk.size() > 0) {
-                    chunk.writeTo(out);
-                    out.flush();
-                }
-                do {
-                    int opaque = readAnswer(in);
-                    latencies[opaque] = System.nanoTime() - sentAt[opaque];
-                    answered++;
-                } while (answered < sent && in.available() > 4);
+                chunk.write(mine[which].numbered(sent));
+                sentAt[sent++] = System.nanoTime();
             }
+            if (chunk.size() > 0) {
+                chunk.writeTo(out);
+                out.flush();
+            }
+            do {
+                int opaque = readAnswer(in);
+                latencies[opaque] = System.nanoTime() - sentAt[opaque];
+                answered++;
+            } while (answered < sent && in.available() > 4);
         }
     }
 
     private void driveOneway(int frames, DataInputStream in, DataOutputStream out, long[] latencies)
         throws IOException {
-        byte[][] templates = templates(ONEWAY_FLAG);
+        byte[][] built = templates(ONEWAY_FLAG);
         long begin = System.nanoTime();
         ByteArrayOutputStream chunk = new ByteArrayOutputStream();
         for (int index = 0; index < frames - 1; index++) {
-            chunk.write(templates[index % queues]);
+            chunk.write(built[index % queues]);
             if (chunk.size() > 1 << 17) {
                 chunk.writeTo(out);
                 chunk.reset();
@@ -225,10 +240,11 @@ public final class FrameLoad {
         return built;
     }
 
-    private byte[] frame(int queue, int flag) {
+    private byte[] frame(int number, int flag) {
+        int queue = number % queues;
         boolean batch = mode.equals("batch");
         String properties = batch ? "" : "UNIQ_KEY\\u00017F00000100002A139F8C1B2C3D4E0001\\u0002WAIT\\u0001true\\u0002TAGS\\u0001TagA";
-        String fields = "\"a\":\"load\",\"b\":\"" + topic + "\",\"c\":\"TBW102\",\"d\":\"4\",\"e\":\"" + queue
+        String fields = "\"a\":\"load\",\"b\":\"" + String.format(topic, number / queues) + "\",\"c\":\"TBW102\",\"d\":\"4\",\"e\":\"" + queue
             + "\",\"f\":\"0\",\"g\":\"" + System.currentTimeMillis() + "\",\"h\":\"0\",\"i\":\"" + properties
             + "\",\"j\":\"0\",\"k\":\"false\",\"m\":\"" + batch + "\"";
         return request(batch ? SEND_BATCH : SEND, fields, flag, batch ? batchBody() : new byte[bodyBytes]);
@@ -255,17 +271,20 @@ public final class FrameLoad {
         return buffer.array();
     }
 
-    private static int[] positions(byte[][] templates) {
-        return Arrays.stream(templates)
-            .mapToInt(each -> indexOf(each, "\"opaque\":".getBytes(StandardCharsets.US_ASCII)) + 9)
-            .toArray();
-    }
+    /** A frame, and where its opaque is. */
+    private record Template(byte[] frame, int opaqueAt) {
+        Template(byte[] frame) {
+            this(frame, indexOf(frame, "\"opaque\":".getBytes(StandardCharsets.US_ASCII)) + 9);
+        }
 
-    private static void patch(byte[] template, int at, int value) {
-        int rest = value + 100_000_000;
-        for (int digit = OPAQUE_DIGITS - 1; digit >= 0; digit--) {
-            template[at + digit] = (byte) ('0' + rest % 10);
-            rest /= 10;
+        /** The same frame, with another opaque from now on. */
+        byte[] numbered(int value) {
+            int rest = value + 100_000_000;
+            for (int digit = OPAQUE_DIGITS - 1; digit >= 0; digit--) {
+                frame[opaqueAt + digit] = (byte) ('0' + rest % 10);
+                rest /= 10;
+            }
+            return frame;
         }
     }
 
