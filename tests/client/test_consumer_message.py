@@ -3,14 +3,25 @@
 import asyncio
 import pickle
 import threading
+import weakref
 
 import pytest
 
+from tests.client.clusters import messages
 from tests.client.group_cluster import SETTLER
 from tests.fakes.records import record
-from wakelog.client.consumer_message import ConsumerMessage, Settler, decode_messages
+from tests.twins import twins, use_twin
+from wakelog.client.consumer_message import (
+    SHARED_BYTES_EACH_MAX,
+    SHARED_BYTES_MAX,
+    ConsumerMessage,
+    Settler,
+    by_origin,
+    decode_messages,
+)
 from wakelog.client.errors import ClientError
 from wakelog.client.sync import ConsumerMessage as SyncMessage
+from wakelog.compiled.library import CHOICE
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.errors import RemoteProtocolError
 
@@ -39,8 +50,8 @@ def test_a_damaged_record_is_an_error() -> None:
 
 
 def test_a_copy_in_another_process_has_the_content_and_no_consumer() -> None:
-    message = received(record(0, b"TAGS\1t"))
-    message.settler = Unpicklable(message.settler)  # as a consumer with its connections
+    data = record(0, b"TAGS\1t")
+    [message] = decode_messages(data, QUEUE, Unpicklable(SETTLER), frozenset())
     assert message.body
     copy = pickle.loads(pickle.dumps(message))
     assert (copy.body, copy.tags, copy.queue, copy.topic) == (message.body, "t", QUEUE, "T")
@@ -49,6 +60,45 @@ def test_a_copy_in_another_process_has_the_content_and_no_consumer() -> None:
             asyncio.run(settle())
     of_sync = pickle.loads(pickle.dumps(SyncMessage(message)))
     assert (of_sync.body, of_sync.keys, of_sync.reconsume_times) == (message.body, [], 0)
+
+
+@pytest.mark.parametrize("twin", list(twins()))
+def test_a_message_that_was_read_keeps_nothing_of_the_other_ones(
+    twin: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_twin(twin, monkeypatch)
+    pull = memoryview(b"".join(messages(3)))
+    is_there = weakref.ref(pull)
+    first, second, third = decode_messages(pull, QUEUE, SETTLER, frozenset())
+    del pull
+    assert (is_there() is not None) == (twin == "compiled")
+    assert (first.body, second.body) == (b"0", b"1")
+    del third
+    assert is_there() is None
+    assert [each.queue_offset for each in (first, second)] == [0, 1]
+    assert len(by_origin([first, second])) == 1
+
+
+@pytest.mark.parametrize(
+    ("body_bytes", "count", "is_shared"),
+    [
+        (SHARED_BYTES_EACH_MAX - 100, 3, True),
+        (SHARED_BYTES_EACH_MAX, 3, False),
+        (100, SHARED_BYTES_MAX // 192, True),
+        (100, SHARED_BYTES_MAX // 192 + 1, False),
+    ],
+)
+def test_messages_share_so_many_bytes(body_bytes: int, count: int, is_shared: bool) -> None:
+    one = record(0, body=bytes(body_bytes))
+    found = decode_messages(one * count, QUEUE, SETTLER, frozenset())
+    assert len(found) == count
+    if CHOICE.is_compiled:
+        assert all((each._origin.body is not None) == is_shared for each in found)
+
+
+def test_a_message_has_no_other_attributes() -> None:
+    with pytest.raises(AttributeError, match="'ConsumerMessage' object has no attribute 'ackk'"):
+        received(record(0)).ackk  # type: ignore[attr-defined]  # noqa: B018
 
 
 class Unpicklable:

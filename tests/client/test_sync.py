@@ -115,7 +115,8 @@ def test_both_consumers_and_their_messages_have_the_same_names() -> None:
     settings = inspect.signature(sync.Consumer).parameters
     theirs = inspect.signature(aio_consumer.Consumer).parameters
     assert theirs.keys() - settings.keys() == {"connect", "now_ms"}
-    assert names(ConsumerMessage) - names(sync.ConsumerMessage) == {"size_bytes"}
+    missing = {"size_bytes", "local_returns_count", "given_at", "queue", "settler"}
+    assert names(ConsumerMessage) - names(sync.ConsumerMessage) == missing
 
 
 def test_after_an_interruption_the_next_fetch_gives_what_the_first_took(

@@ -17,9 +17,9 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from tests.compiled import mutated_lists, mutated_pulls
+from tests.compiled import mutated_lists, mutated_messages, mutated_pulls
 from tests.hostile_frames import PIECES, VALUES
-from wakelog.client import plain_messages
+from wakelog.client import consumer_message, plain_messages
 from wakelog.protocol import compiled_run, plain_run, run_responses
 from wakelog.protocol.batch import encode_batch_body
 from wakelog.protocol.properties import decode_properties
@@ -258,14 +258,16 @@ def main(arguments: Sequence[str]) -> int:
     library = module_from_spec(spec)
     loader.exec_module(library)
     compiled_run._library = run_responses._library = reader._library = library
-    plain_messages._library = library
+    plain_messages._library = consumer_message._library = library
     read = stored = 0
     for seed, chunk in zip(range(count), MutatedSends(count), strict=False):
         sends, records = compare(memoryview(array("B", chunk)), seed)
         read, stored = read + sends, stored + records
     pulled = sum(map(mutated_pulls.compare, range(count)))
     listed = sum(map(mutated_lists.compare, range(count // 10)))
-    print(f"{count} chunks, {read} sends read, {stored} placed, {pulled} pulled, {listed} listed")
+    made = sum(map(mutated_messages.compare, range(count // 10)))
+    print(f"{count} chunks, {read} sends read, {stored} placed, {pulled} pulled", end=", ")
+    print(f"{listed} listed, {made} made")
     return 0
 
 

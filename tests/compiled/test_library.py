@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.compiled import mutated_lists, mutated_pulls
+from tests.client.clusters import messages as records
+from tests.compiled import mutated_lists, mutated_messages, mutated_pulls
 from tests.compiled.mutated_sends import MutatedSends
 from tests.twins import use_twin
 from wakelog.client.messages import Message
@@ -311,6 +312,51 @@ def test_lists_of_odd_messages_are_the_requests_of_the_other_twin() -> None:
     found = [mutated_lists.compare(seed) for seed in range(120)]
     assert 20 < sum(map(bool, found)) < 100
     assert max(found) > 1_000
+
+
+@needs_library
+def test_messages_of_odd_pulls_are_those_of_the_other_twin(monkeypatch: pytest.MonkeyPatch) -> None:
+    use_twin("compiled", monkeypatch)
+    found = [mutated_messages.compare(seed) for seed in range(400)]
+    assert 100 < sum(map(bool, found)) < 350
+    assert max(found) == 20
+
+
+@needs_library
+def test_messages_that_cannot_be_made_are_kept_nowhere(functions: Library) -> None:
+    class Odd:
+        """Fails at an attribute of the second message."""
+
+        fails_at = ""
+
+        def __setattr__(self, name: str, value: object) -> None:
+            seen.append(name)
+            if seen.count(name) == 2 and name == self.fails_at:
+                raise KeyError(name)
+            object.__setattr__(self, name, value)
+
+    pull, origin, tags = b"".join(records(3)), object(), frozenset("a")
+    seen = list[str]()
+
+    def refuse(message_type: Any, given: Any) -> None:
+        with suppress(TypeError, AttributeError, KeyError):
+            functions.make_messages(pull, message_type, origin, given)
+
+    objects = [pull, origin, Odd, tags]
+    references = [sys.getrefcount(each) for each in objects]
+    for Odd.fails_at in ("_begin", "_origin", "queue_offset", "size_bytes"):
+        seen.clear()
+        refuse(Odd, frozenset())
+        assert seen.count("_begin") == 2
+    for kind, given in ((None, tags), (int, frozenset()), (Odd, None), (Odd, 5), (type, tags)):
+        refuse(kind, given)
+    given = None
+    Odd.fails_at = ""
+    made, end = functions.make_messages(pull, Odd, origin, frozenset())
+    assert (len(made), end) == (3, len(pull))
+    assert sys.getrefcount(made[0]._origin) > references[1]
+    del made
+    assert [sys.getrefcount(each) for each in objects] == references
 
 
 @needs_library

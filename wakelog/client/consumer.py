@@ -17,7 +17,6 @@ ConsumeMessageConcurrentlyService, ConsumeMessageOrderlyService} (4.9.3).
 
 import asyncio
 import logging
-from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
@@ -46,7 +45,7 @@ from wakelog.client.consumer_arguments import (
     read_topics,
     unknown_topic,
 )
-from wakelog.client.consumer_message import ConsumerMessage, Settler
+from wakelog.client.consumer_message import ConsumerMessage, by_origin
 from wakelog.client.consumer_questions import ConsumerQuestions
 from wakelog.client.consumer_trace import ConsumerTracer, Outcome
 from wakelog.client.delays import Delays
@@ -354,14 +353,11 @@ class Consumer(OpenedByUser):
 
     def _settle_all(self, messages: Iterable[ConsumerMessage]) -> list[ConsumerMessage]:
         """Forget what is still in hand of these. Return those of others than this consumer."""
-        runs = defaultdict[tuple[Settler, MessageQueue], list[ConsumerMessage]](list)
-        for message in messages:
-            runs[message.settler, message.queue].append(message)
         others: list[ConsumerMessage] = []
-        for (settler, place), run in runs.items():
-            if settler is not self:
+        for origin, run in by_origin(messages).items():
+            if origin.settler is not self:
                 others += run
-            elif (queue := self._inbox.queues.get(place)) is not None:
+            elif (queue := self._inbox.queues.get(origin.queue)) is not None:
                 self._settle(queue, run, Outcome.SUCCESS)
         return others
 

@@ -1,19 +1,38 @@
 """ConsumerMessage: a received message, with what its consumer's user may do with it.
 
+The messages of a pull lie in its bytes together. Each decodes its record when somebody looks at
+it for the first time; from then on it has that for itself, and shares the bytes no longer. Without
+the compiled library each has its record from the beginning.
+
+Invariants: what a message shares is at most `SHARED_BYTES_MAX`, and `SHARED_BYTES_EACH_MAX` for
+each message of its pull. The messages of larger ones are decoded at once.
+
 Source: org.apache.rocketmq.client.impl.consumer.PullAPIWrapper#processPullResult,
 DefaultMQPushConsumerImpl#resetRetryAndNamespace (4.9.3).
 """
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from wakelog.client.errors import ClientError
 from wakelog.client.received import ReceivedMessage
+from wakelog.compiled.library import CHOICE, Library
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.names import RETRY_PREFIX
 from wakelog.protocol.properties import RETRY_TOPIC
 from wakelog.protocol.record import MessageRecord, decode_record
+
+SHARED_BYTES_MAX: Final = 1 << 20
+"""Of the pull that a message shares: it keeps so many in memory until somebody looks at it."""
+SHARED_BYTES_EACH_MAX: Final = 4 << 10
+"""Of a pull, for each of its messages: one that is kept may be the last that needs them."""
+
+
+_library: Library | None = CHOICE.library
+
+OWN_NAMES: Final = frozenset({"record", "broker", "namespace"})
 
 
 class Settler(Protocol):
@@ -78,27 +97,84 @@ class Elsewhere(NamedTuple):
         return ClientError(cause, "Acknowledge the original, or reply by a Producer here")
 
 
+class Origin:
+    """What the messages of one pull share.
+
+    body: the bytes of the pull; None once a message has a record of its own.
+    own: the same without the bytes, for messages that have one.
+    """
+
+    __slots__ = ("body", "own", "queue", "settler")
+
+    def __init__(
+        self, body: bytes | memoryview | None, queue: MessageQueue, settler: Settler
+    ) -> None:
+        """Keep them."""
+        self.body, self.queue, self.settler = body, queue, settler
+        self.own = self if body is None else Origin(None, queue, settler)
+
+
 class ConsumerMessage(ReceivedMessage):
     """One message of one queue. A copy by pickle has its content, and no consumer.
 
     Attributes:
-        queue: where it was pulled from; a message that is consumed again is in the retry topic.
-        settler: the consumer that gave it.
+        queue_offset: its place in the queue.
+        size_bytes: the size of the record.
         local_returns_count: how often it waited here to be consumed again.
         given_at: for the trace, until the message has ended; None without one.
     """
 
+    # What each message has; the compiled library sets these. The others are rare.
+    __slots__ = ("_begin", "_origin", "queue_offset", "size_bytes")
+    _begin: int
+    _origin: Origin
+    queue_offset: int
+    size_bytes: int
+    local_returns_count: int = 0
+    given_at: GivenAt | None = None
+
     def __init__(self, record: MessageRecord, queue: MessageQueue, settler: Settler) -> None:
-        """Decode nothing yet."""
-        super().__init__(record, broker=queue.broker_name, namespace=settler.namespace)
-        self.queue = queue
-        self.settler = settler
-        self.local_returns_count = 0
-        self.given_at: GivenAt | None = None
+        """Have a record of its own."""
+        self._own(record, Origin(None, queue, settler))
+
+    def _own(self, record: MessageRecord, origin: Origin) -> None:
+        self.record, self.broker = record, origin.queue.broker_name
+        self.namespace = origin.settler.namespace
+        self._origin = origin
+        self.queue_offset, self.size_bytes = record.queue_offset, record.size_bytes
+
+    if not TYPE_CHECKING:  # a checker would believe that it had every attribute
+
+        def __getattr__(self, name: str) -> Any:
+            """Decode the record, when one of what `_own` sets is asked for before."""
+            if name not in OWN_NAMES:
+                cause = f"{type(self).__name__!r} object has no attribute {name!r}"
+                raise AttributeError(cause, name=name, obj=self)
+            origin = self._origin
+            if origin.body is not None:
+                self._own(decode_record(origin.body, self._begin), origin.own)
+            return self.__dict__[name]  # of another thread, maybe
+
+    @property
+    def queue(self) -> MessageQueue:
+        """Where it was pulled from; a message that is consumed again is in the retry topic."""
+        return self._origin.queue
+
+    @property
+    def settler(self) -> Settler:
+        """The consumer that gave it."""
+        return self._origin.settler
 
     def __getstate__(self) -> dict[str, object]:
         """Return what a copy has: the consumer stays where it is."""
-        return {**self.__dict__, "settler": Elsewhere(self.namespace)}
+        settler = Elsewhere(self.namespace)  # which decodes the record
+        return {**self.__dict__, "queue": self.queue, "settler": settler}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Be a copy."""
+        rest = dict(state)
+        self._own(rest["record"], Origin(None, rest.pop("queue"), rest.pop("settler")))
+        self.__dict__.update(rest)
 
     @property
     def full_topic(self) -> str:
@@ -111,11 +187,6 @@ class ConsumerMessage(ReceivedMessage):
     def reconsume_times(self) -> int:
         """How often it was consumed before."""
         return self.record.reconsume_times + self.local_returns_count
-
-    @property
-    def size_bytes(self) -> int:
-        """The size of the record."""
-        return self.record.size_bytes
 
     async def ack(self) -> None:
         """Consider it consumed. The group's offset follows within five seconds, and at the end.
@@ -154,11 +225,29 @@ def decode_messages(
 
     tags: the ones subscribed to, empty for all. Raises: RemoteProtocolError for a damaged record.
     """
-    view, position, found = memoryview(body), 0, []
+    found: list[ConsumerMessage] = []
+    origin, position = Origin(body, queue, settler), 0
+    if _library is not None:
+        found, position = _library.make_messages(body, ConsumerMessage, origin, tags)
+        if len(body) > min(SHARED_BYTES_MAX, SHARED_BYTES_EACH_MAX * len(found)):
+            for message in found:
+                message.record  # noqa: B018 - decodes it
+    view, new = memoryview(body), ConsumerMessage.__new__
     while position < len(view):
         record = decode_record(view, position)
-        message = ConsumerMessage(record, queue, settler)
+        message = new(ConsumerMessage)
+        message._own(record, origin.own)
         if not tags or message.tags in tags:
             found.append(message)
         position += record.size_bytes
     return found
+
+
+def by_origin(
+    messages: Iterable[ConsumerMessage],
+) -> Mapping[Origin, Sequence[ConsumerMessage]]:
+    """Return messages by what they share: the queue and the consumer are the same."""
+    runs = defaultdict[Origin, list[ConsumerMessage]](list)
+    for message in messages:
+        runs[message._origin].append(message)
+    return runs

@@ -7,7 +7,7 @@ stays for the life of the process.
 import os
 import zlib
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from importlib import import_module
 from typing import Any, Final, NamedTuple, Protocol, cast
 
@@ -101,6 +101,19 @@ class Library(ScanFunctions, RowFunctions, BatchFunctions, Protocol):
         count_max: at most 1,024. bytes_max: of the batch.
 
         Returns: how many messages it has, and the body. Raises: what `find_around` raises.
+        """
+        ...
+
+    def make_messages(
+        self, body: Buffer, message_type: type[Any], origin: object, tags: Collection[str], /
+    ) -> tuple[list[Any], int]:
+        """Make a message of each record of a pull, up to one that is damaged.
+
+        message_type: takes no arguments, and has `_begin`, `_origin`, `queue_offset` and
+            `size_bytes`; `_begin` is a position in `body`.
+        tags: the ones subscribed to, empty for all. Of other records no message is made.
+
+        Returns: the messages, and where the last record ends.
         """
         ...
 

@@ -65,8 +65,11 @@ typedef struct {
 
 typedef struct _typeobject PyTypeObject;
 
-extern PyObject *PyExc_ValueError;
-extern PyTypeObject PyBytes_Type, PyTuple_Type, PyUnicode_Type;
+typedef PyObject *(*NewFunction)(PyTypeObject *, PyObject *, PyObject *);
+#define Py_tp_new 65
+
+extern PyObject *PyExc_TypeError, *PyExc_ValueError;
+extern PyTypeObject PyBytes_Type, PyTuple_Type, PyType_Type, PyUnicode_Type;
 
 void Py_IncRef(PyObject *);
 void Py_DecRef(PyObject *);
@@ -84,7 +87,16 @@ PyObject *PyByteArray_FromStringAndSize(const char *, Py_ssize_t);
 PyObject *PyUnicode_FromStringAndSize(const char *, Py_ssize_t);
 const char *PyUnicode_AsUTF8AndSize(PyObject *, Py_ssize_t *);
 int PyUnicode_Compare(PyObject *, PyObject *);
+PyObject *PyUnicode_DecodeUTF8(const char *, Py_ssize_t, const char *);
+PyObject *PyUnicode_InternFromString(const char *);
 PyObject *PyObject_Type(PyObject *);
+int PyObject_SetAttr(PyObject *, PyObject *, PyObject *);
+Py_ssize_t PyObject_Size(PyObject *);
+int PySequence_Contains(PyObject *, PyObject *);
+int PyType_IsSubtype(PyTypeObject *, PyTypeObject *);
+void *PyType_GetSlot(PyTypeObject *, int);
+PyObject *PyList_New(Py_ssize_t);
+int PyList_Append(PyObject *, PyObject *);
 PyObject *PyObject_CallFunctionObjArgs(PyObject *, ...);
 Py_ssize_t PyList_Size(PyObject *);
 PyObject *PyList_GetItem(PyObject *, Py_ssize_t);
