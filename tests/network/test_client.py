@@ -203,7 +203,7 @@ def test_the_connections_of_a_client_read_into_one_buffer() -> None:
                 await client.invoke(peer.address, request(), timeout_ms=5000)
             made = client._connections.values()
             assert all(isinstance(each, BufferedConnection) for each in made)
-            assert len({id(each.get_buffer(-1)) for each in made}) == 1  # type: ignore[attr-defined]
+            assert len({id(each.get_buffer(-1)) for each in made}) == 1
 
     run(scenario)
 
@@ -247,6 +247,39 @@ def test_a_timer_that_is_due_holds_up_no_call_on_uvloop() -> None:
             await client.close()
 
     uvloop.run(scenario())
+
+
+@pytest.mark.parametrize("run_loop", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def test_the_only_caller_goes_on_in_the_read_of_its_response(
+    run_loop: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads, received = [], BufferedConnection.data_received
+
+    def read(connection: BufferedConnection, data: bytes | memoryview) -> None:
+        reads.append("begun")
+        received(connection, data)
+        reads.append("ended")
+
+    monkeypatch.setattr(BufferedConnection, "data_received", read)
+
+    async def scenario() -> None:
+        async def call() -> None:
+            await client.invoke(peer.address, request(), timeout_ms=60_000)
+            reads.append("called")
+
+        async with Peer(echo) as peer:
+            client = RemotingClient()
+            await call()
+            await call()
+            assert reads == ["begun", "called", "ended", "begun", "called"]
+            await asyncio.sleep(0)
+            reads.clear()
+            await asyncio.gather(call(), call())
+            assert reads.count("called") == 2
+            await client.close()
+            assert client.calls_count == 0
+
+    run_loop(scenario())
 
 
 def test_a_client_that_is_used_in_a_second_loop_connects_again_and_its_calls_end_in_time() -> None:

@@ -2,6 +2,7 @@
 
 Read in this order: ``peer`` (requests and their responses in both directions, without sockets),
 ``connection`` (one socket), ``client`` (the end that connects), ``server`` (the end that accepts).
+The only caller of a client has a ``direct_waiter``.
 The server has these parts:
 
     limits             every bound, with its reason

@@ -116,8 +116,8 @@ class RemotingClient:
         self._own_host = own_host
         self._on_open = on_open
         self._dial = dial
-        self._connections: dict[str, Connection] = {}
-        self._connecting: dict[str, asyncio.Future[Connection]] = {}
+        self._connections: dict[str, BufferedConnection] = {}
+        self._connecting: dict[str, asyncio.Future[BufferedConnection]] = {}
         self._executing: set[asyncio.Task[None]] = set()
         self._read_buffer = ReadBuffer()
         self._deadlines = Deadlines()
@@ -146,30 +146,31 @@ class RemotingClient:
             loop = self._running_loop()
         now_seconds = loop.time()
         deadline_seconds = now_seconds + timeout_ms / 1000
-        waiter: asyncio.Future[RemotingCommand] = loop.create_future()
-        busy_poll: BusyPoll | None = None
         self.calls_count += 1
         try:
             connection = self._connections.get(address)
             if connection is None or not connection.is_open or self._is_closed:
                 connection = await self._connection_by(address, deadline_seconds, timeout_ms)
+            is_alone = self.calls_count == 1 and connection.has_socket
+            waiter = connection.direct_waiter(loop) if is_alone else loop.create_future()
+            busy_poll = self._busy_poll if is_alone else None
             self._deadlines.add(waiter, deadline_seconds, address, timeout_ms)
             if self._timer is None or deadline_seconds < self._timer_seconds:
                 self._set_timer(deadline_seconds)
-            if self.calls_count == 1 and connection.has_socket and self._busy_poll is not None:
-                # It is alone: the loop stays awake if the last response came soon.
-                busy_poll = self._busy_poll
+            if busy_poll is not None:  # the loop stays awake if the last response came soon
                 busy_poll.turn_ended(self._answered_seconds, now_seconds, answered=True)
-            opaque = connection.begin_request(command, waiter)
             try:
-                response = await waiter
+                opaque = connection.begin_request(command, waiter)
+                try:
+                    response = await waiter
+                finally:
+                    connection.peer.end_request(opaque)
             finally:
-                connection.peer.end_request(opaque)
+                self._deadlines.remove(waiter)
+                if busy_poll is not None:
+                    self._answered_seconds = loop.time()
+                    busy_poll.stop(self._answered_seconds)
         finally:
-            if busy_poll is not None:
-                self._answered_seconds = loop.time()
-                busy_poll.stop(self._answered_seconds)
-            self._deadlines.remove(waiter)
             self.calls_count -= 1
         if not wants_view and response.body.__class__ is not bytes:
             response.body = bytes(response.body)
@@ -195,7 +196,7 @@ class RemotingClient:
 
     async def _connection_by(
         self, address: str, deadline_seconds: float, timeout_ms: int
-    ) -> Connection:
+    ) -> BufferedConnection:
         try:
             async with asyncio.timeout_at(deadline_seconds):
                 return await self._connection(address)
@@ -241,7 +242,7 @@ class RemotingClient:
         is_open = connection is not None and connection.is_open
         return connection.peer_certificate if connection is not None and is_open else b""
 
-    async def _connection(self, address: str) -> Connection:
+    async def _connection(self, address: str) -> BufferedConnection:
         """Return an open connection; make it if there is none."""
         self._running_loop()
         if self._is_closed:
@@ -257,7 +258,7 @@ class RemotingClient:
             task.add_done_callback(lambda done: done.cancelled() or done.exception())
         return await asyncio.shield(task)
 
-    async def _open(self, address: str) -> Connection:
+    async def _open(self, address: str) -> BufferedConnection:
         if self._dial is not None:
             connection = BufferedConnection(self, LIMITS, self._read_buffer, address)
             await self._dial(address, connection)
@@ -276,7 +277,7 @@ class RemotingClient:
         )
         return connection
 
-    async def _connect(self, address: str) -> Connection:
+    async def _connect(self, address: str) -> BufferedConnection:
         try:
             async with asyncio.timeout(CONNECT_SECONDS_MAX):
                 return await self._open(address)
@@ -297,6 +298,7 @@ class RemotingClient:
         """Add a connection (ConnectionOwner)."""
         if self._is_closed:
             return CloseReason.REQUESTED
+        assert isinstance(connection, BufferedConnection), "made by `_open`"
         self._connections[connection.address] = connection
         self._on_open(connection.address)
         return None

@@ -28,9 +28,10 @@ from typing import Protocol, cast
 
 from wakelog.network.activity import Activity, CloseReason
 from wakelog.network.call_transport import LOOPBACK
+from wakelog.network.direct_waiter import DirectWaiter
 from wakelog.network.errors import SendFailed
 from wakelog.network.limits import ServerLimits
-from wakelog.network.peer import Peer
+from wakelog.network.peer import Peer, Waiter
 from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.frame import BodyBytesMax, encode_frame_head
 
@@ -253,9 +254,7 @@ class Connection(asyncio.Protocol):
         finally:
             self.peer.end_request(opaque)
 
-    def begin_request(
-        self, command: RemotingCommand, waiter: asyncio.Future[RemotingCommand]
-    ) -> int:
+    def begin_request(self, command: RemotingCommand, waiter: Waiter) -> int:
         """Send a request; return its number, by which `peer.end_request` ends the wait.
 
         Raises: SendFailed, TooManyCalls, and then nobody waits.
@@ -444,6 +443,7 @@ class BufferedConnection(Connection, asyncio.BufferedProtocol):
         """Wait for the transport; other connections of the loop may have the same buffer."""
         super().__init__(owner, limits, address=address, has_room=True)
         self._read_buffer = read_buffer
+        self._resumed_by_read: DirectWaiter | None = None
 
     def _write_long(self, parts: Sequence[bytes]) -> None:
         """Write a long part as a view: a loop of asyncio would copy all parts into one first.
@@ -464,9 +464,22 @@ class BufferedConnection(Connection, asyncio.BufferedProtocol):
         """Return where the next bytes go: those before were decoded."""
         return self.peer.decoder.room or self._read_buffer.view
 
+    def direct_waiter(self, loop: asyncio.AbstractEventLoop) -> DirectWaiter:
+        """Return a waiter that the read of its response resumes; the one before is forgotten."""
+        self._resumed_by_read = waiter = DirectWaiter(loop)
+        return waiter
+
     def buffer_updated(self, nbytes: int) -> None:
-        """Decode what was read."""
+        """Decode what was read; a loop of uvloop calls `data_received` itself."""
         self.data_received(self.get_buffer(nbytes)[:nbytes])
+
+    def data_received(self, data: bytes | memoryview) -> None:
+        """Decode what was read, and go on with the caller whose response was in it."""
+        super().data_received(data)
+        waiter = self._resumed_by_read
+        if waiter is not None and waiter.done():
+            self._resumed_by_read = None
+            waiter.resume()
 
 
 async def close_all(

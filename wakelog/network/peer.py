@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import TypeAlias
 
+from wakelog.network.direct_waiter import DirectWaiter
 from wakelog.network.errors import SendFailed, TooManyCalls
 from wakelog.protocol.command import RESPONSE_FLAG, RemotingCommand
 from wakelog.protocol.errors import RemoteProtocolError
@@ -31,7 +32,7 @@ OPAQUE_MASK = 0x7FFFFFFF
 """Opaque numbers are positive Java ints."""
 
 
-Waiter: TypeAlias = "asyncio.Future[RemotingCommand] | Future[RemotingCommand]"
+Waiter: TypeAlias = "asyncio.Future[RemotingCommand] | Future[RemotingCommand] | DirectWaiter"
 """The place for one response, or for the error in its place."""
 
 
