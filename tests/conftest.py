@@ -6,7 +6,7 @@ import shutil
 import signal
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,10 +17,6 @@ from tests.leftovers import SESSION_VARIABLE, Leftovers, Watcher, make_session_d
 from tests.twins import build_library
 
 pytest_plugins = ["tests.kinds", "pytester"]
-
-FULL_COLLECTIONS_APART = 100
-"""In collections of the middle generation. A full one visits all that 15,000 tests are made of:
-with Python's 10 they took up to a fifth of the time of a folder."""
 
 settings.register_profile("daily", max_examples=50, deadline=None, derandomize=True, database=None)
 settings.register_profile("long", max_examples=500, deadline=None, database=None)
@@ -40,8 +36,6 @@ def pytest_configure(config: pytest.Config) -> None:
     """Give the session, and all it starts, a word and a temporary directory of their own."""
     build_library()
     settings.load_profile("long" if config.getoption("--long") else "daily")
-    young, middle, _ = gc.get_threshold()
-    gc.set_threshold(young, middle, FULL_COLLECTIONS_APART)
     # Whoever ends the session from outside still gets every fixture's end.
     # And a program under test gets SIGINT, though a shell started this session in the background.
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
@@ -53,6 +47,17 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_DIRECTORY] = directory
     config.stash[_LEFTOVERS] = Leftovers(session, directory)
     config.stash[_WATCHER] = Watcher(session, directory)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Leave the million objects that tests are made of out of every collection after this."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(trylast=True)

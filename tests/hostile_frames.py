@@ -141,7 +141,6 @@ class Attack:
                 before_bytes = before_bytes or resident_bytes()  # caches are filled
         finally:
             gc.enable()
-            gc.unfreeze()
         self.drift_bytes = resident_bytes() - before_bytes
 
     def check(self) -> None:
