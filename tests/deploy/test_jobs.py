@@ -1,4 +1,8 @@
-"""The three jobs in a Ray cluster: start ends and leaves actors, others find them by name."""
+"""The three jobs in a Ray cluster: start ends and leaves actors, others find them by name.
+
+Each day they run as programs that join the cluster. In `./dev long` its job server runs them, which
+takes a dashboard and, for each job, an environment of its own.
+"""
 
 import asyncio
 import json
@@ -28,22 +32,21 @@ pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(400)]
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 JOB_SECONDS_MAX = 120.0
+ATTEMPTS_MAX = 10
+"""To find every service attached: retention may be so shortly after the broker serves."""
 BINARIES = Path(sys.executable).parent
 
 
 class Jobs(NamedTuple):
-    """Submits to one cluster."""
+    """Runs jobs in one cluster. command: what submits them; empty for programs by themselves."""
 
-    url: str
-    runtime_env: Path
+    command: list[str]
     environment: dict[str, str]
 
     def run(self, *words: str) -> str:
         """Run a job to its end and return what it printed."""
-        command = [str(BINARIES / "ray"), "job", "submit", "--address", self.url]
-        command += ["--runtime-env", str(self.runtime_env), "--working-dir", ".", "--"]
         outcome = subprocess.run(
-            [*command, *words],
+            [*self.command, *words],
             cwd=ROOT,
             env=self.environment,
             capture_output=True,
@@ -55,24 +58,25 @@ class Jobs(NamedTuple):
         return outcome.stdout
 
 
-# A Ray that takes jobs, on the loopback interface, until its input ends.
+# A Ray on the loopback interface, with a server of jobs or without, until its input ends.
 _HEAD = """
 import sys
 import ray
 
-workers = int(sys.argv[1])
-context = ray.init("local", num_cpus=workers, include_dashboard=True, log_to_driver=False,
-                   object_store_memory=80 << 20)
-print(ray.get_runtime_context().gcs_address, context.dashboard_url, flush=True)
+workers, takes_jobs = map(int, sys.argv[1:])
+context = ray.init("local", num_cpus=workers, include_dashboard=bool(takes_jobs),
+                   log_to_driver=False, object_store_memory=80 << 20)
+print(ray.get_runtime_context().gcs_address, context.dashboard_url or "-", flush=True)
 sys.stdin.read()
 """
 
 STORE = StoreConfig(store_path_root="/store")
 
 
-@pytest.fixture
-def jobs(tmp_path: Path, short_path: Path) -> Iterator[Jobs]:
-    """Yield a cluster with a job server; its machine has the packages already."""
+@pytest.fixture(params=["programs", pytest.param("submitted", marks=pytest.mark.long)])
+def jobs(request: pytest.FixtureRequest, tmp_path: Path, short_path: Path) -> Iterator[Jobs]:
+    """Yield a cluster and what runs jobs in it; its machine has the packages already."""
+    takes_jobs = request.param == "submitted"
     runtime_env = yaml.safe_load((ROOT / "deploy" / "runtime_env.yaml").read_text())
     del runtime_env["pip"]
     path = tmp_path / "runtime_env.yaml"
@@ -90,7 +94,7 @@ def jobs(tmp_path: Path, short_path: Path) -> Iterator[Jobs]:
         "RAY_TMPDIR": str(short_path),
     }
     with subprocess.Popen(
-        [sys.executable, "-c", _HEAD, str(actors_count([STORE]) + 1)],
+        [sys.executable, "-c", _HEAD, str(actors_count([STORE]) + 1), str(int(takes_jobs))],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=environment,
@@ -101,7 +105,12 @@ def jobs(tmp_path: Path, short_path: Path) -> Iterator[Jobs]:
             address, url = head.stdout.readline().decode().split()
             # A job finds its Ray by the file that `ray start` writes, else by the newest process.
             write_ray_address(address, str(short_path / "ray"))
-            yield Jobs(f"http://{url}", path, environment)
+            if takes_jobs:
+                submit = [str(BINARIES / "ray"), "job", "submit", "--address", f"http://{url}"]
+                submit += ["--runtime-env", str(path), "--working-dir", ".", "--"]
+                yield Jobs(submit, environment)
+            else:
+                yield Jobs([], {**environment, "RAY_ADDRESS": address})
             head.stdin.close()
             head.wait(JOB_SECONDS_MAX)
         finally:
@@ -109,10 +118,20 @@ def jobs(tmp_path: Path, short_path: Path) -> Iterator[Jobs]:
 
 
 def in_output(output: str) -> dict[str, Any]:
-    """Return the JSON that a job printed among the lines of Ray."""
-    begin = output.index("\n{\n")
-    found: dict[str, Any] = json.JSONDecoder().raw_decode(output[begin + 1 :])[0]
+    """Return the JSON that a job printed, among the lines of Ray where it was submitted."""
+    begin = f"\n{output}".index("\n{\n")
+    found: dict[str, Any] = json.JSONDecoder().raw_decode(output[begin:])[0]
     return found
+
+
+def attached_statistics(jobs: Jobs) -> dict[str, Any]:
+    """Return what the deployment says once each service of its broker is attached."""
+    for _ in range(ATTEMPTS_MAX):
+        statistics = in_output(jobs.run("python", "deploy/statistics.py"))
+        attached = statistics["brokers"]["broker-a"]["service_clients"]["attached"]
+        if all(attached.values()):
+            return statistics
+    raise AssertionError(f"not all attached: {attached}")
 
 
 async def send(port: int, count: int) -> None:
@@ -138,16 +157,12 @@ def test_a_broker_is_started_asked_and_stopped_by_jobs(jobs: Jobs, tmp_path: Pat
     assert f"broker-a 127.0.0.1:{broker}" in started
 
     asyncio.run(send(broker, 7))
-    # One job for two programs, since a job takes longer than either: each joins by itself.
-    output = jobs.run("sh", "-c", "python deploy/statistics.py && python deploy/stop.py")
-    statistics = in_output(output)
-    of_broker = statistics["brokers"]["broker-a"]
-    assert of_broker["store"]["put_count"] == 7
-    assert all(of_broker["service_clients"]["attached"].values())
+    statistics = attached_statistics(jobs)
+    assert statistics["brokers"]["broker-a"]["store"]["put_count"] == 7
     processes = set(statistics["supervisor"]["process_ids"].values())
     assert len(processes) == actors_count([STORE]) - 1, "each actor has a process of its own"
 
-    assert "wakelog: stopped\n" in output
+    assert "wakelog: stopped\n" in jobs.run("python", "deploy/stop.py")
     assert not accepts(broker)
     assert not accepts(name_server)
     assert not any(Path(f"/proc/{process}").exists() for process in processes)
