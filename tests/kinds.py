@@ -81,6 +81,7 @@ TURNS = {
     "cluster": ("real", "notifications"),
     "supervised": ("notifications", "references"),
     "wire": ("local", "real"),
+    "either": ("window", "window_without_script"),
 }
 """Fixtures whose tests run for each of some parameters every day, unless the marker `daily` says
 for which alone. `in turn` gives the tests of a module the one and the other."""

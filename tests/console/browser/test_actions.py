@@ -6,7 +6,7 @@ from playwright.sync_api import Page
 from tests.console.browser.window import Window
 from tests.console.demonstration import ARCHIVE, MAIL, ORDERS, ORDERS_COUNT, Demonstration
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.daily("in turn")]
 
 
 def press(page: Page, text: str) -> None:
