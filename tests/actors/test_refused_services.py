@@ -19,6 +19,7 @@ from tests.actors.bounded import on_loop
 from tests.actors.deployments import small_plan, wait_until
 from tests.actors.services.fakes import FakeCalls, broker_context
 from tests.cli.fakes import FakeScreen
+from tests.kinds import some_daily
 from wakelog.actors import table_files
 from wakelog.actors.broker.service import BrokerService
 from wakelog.actors.deploy.local import LocalDeployment
@@ -124,8 +125,15 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeScreen, "rates_seconds", 0.05)
 
 
-@pytest.mark.parametrize("broken", BREAKS)
-@pytest.mark.parametrize("name", SERVICES)
+CASES = [
+    (name, broken)
+    for number, name in enumerate(SERVICES)
+    for broken in sorted(BREAKS, reverse=number % 2 == 1)
+]
+"""Every second one is of each service once, and of either break."""
+
+
+@pytest.mark.parametrize(("name", "broken"), some_daily(2, CASES))
 def test_a_service_that_cannot_begin_is_named_everywhere(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
