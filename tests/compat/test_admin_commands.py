@@ -105,6 +105,7 @@ MENDS: dict[str, Mend] = {
 }
 
 
+@pytest.mark.daily("notifications")
 def test_names_and_flags_are_mqadmins(driver: JavaDriver) -> None:
     """Some of mqadmin's names end with a blank, which nobody types."""
     expected = {

@@ -16,6 +16,7 @@ from tests.broker.harness import settings as broker_settings
 from tests.fakes.logs import SEGMENT_BYTES
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.stores import open_store, store_config
+from tests.kinds import some_daily
 from tests.network.fakes import FakeClock, FakeLoop, FakeTransport, connect
 from tests.twins import twins, use_twin
 from wakelog.broker.access.control import AccessControl
@@ -333,7 +334,7 @@ MODES: dict[str, dict[str, str]] = {
 }
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", some_daily(3, range(4)))
 @pytest.mark.parametrize("mode", MODES)
 def test_a_run_leaves_what_single_sends_leave(mode: str, seed: int) -> None:
     random = Random(seed)

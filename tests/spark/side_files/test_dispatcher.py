@@ -10,6 +10,7 @@ import pytest
 from tests.fakes.logs import write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import STORE_MS, LogBytes, properties
+from tests.kinds import some_daily
 from tests.simulation.disk import Image, SimulatedDisk, SimulatedFileSystem
 from tests.simulation.images import Model, Platter, digest
 from tests.spark.side_files.stores import (
@@ -294,7 +295,7 @@ def prepared(log: LogBytes) -> Image:
 
 @pytest.mark.simulation
 @pytest.mark.slow
-@pytest.mark.parametrize("model", list(Model))
+@pytest.mark.parametrize("model", some_daily(2, Model))
 def test_a_crash_anywhere_loses_and_doubles_nothing(model: Model) -> None:
     log = log_of(70)
     cut = log.offsets[37]
