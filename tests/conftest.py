@@ -18,7 +18,7 @@ from tests.twins import build_library
 
 pytest_plugins = ["tests.kinds", "pytester"]
 
-settings.register_profile("daily", max_examples=50, deadline=None, derandomize=True, database=None)
+settings.register_profile("daily", max_examples=30, deadline=None, derandomize=True, database=None)
 settings.register_profile("long", max_examples=500, deadline=None, database=None)
 
 _DIRECTORY = pytest.StashKey[Path]()
