@@ -10,7 +10,7 @@ from benchmarks.rows import Figure
 QUEUES_EACH = 5
 """Of a topic, where a curve has more than one queue."""
 
-LOG_GIGABYTES = (1, 4, 16)
+LOG_GIB = (1, 4, 16)
 
 _EACH = Figure("us_each", "time a message, us")
 _CPU = Figure("broker_cpu", "broker's CPU a message, us")
@@ -81,11 +81,11 @@ CURVES = (
     ),
     Curve(
         "log",
-        "GB of log",
-        LOG_GIGABYTES,
+        "GiB of log",
+        LOG_GIB,
         "An operator waits for a start over a large log, and a consumer for messages from long "
         "ago. Both sides begin with the same log of messages of 1 KiB with a key each. It is out "
-        "of the page cache before each start. The consumer pulls 8 queues side by side from their "
+        "of the page cache before each start. The consumer pulls 4 queues side by side from their "
         "beginning, 200,000 messages, right after the start that follows the kill.",
         (
             Figure("orderly_seconds", "ready after an orderly stop, s"),

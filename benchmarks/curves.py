@@ -1,6 +1,6 @@
 """How wakelog and the real RocketMQ 4.9.3 bend with size: ``./dev bench curves``.
 
-    ./dev bench curves [--curve NAME]... [--rounds N] [--log-gigabytes N...] [--output DIR]
+    ./dev bench curves [--curve NAME]... [--rounds N] [--log-gib N...] [--output DIR]
 
 What a user suffers from, curve by curve:
 
@@ -10,7 +10,7 @@ What a user suffers from, curve by curve:
     spread       the same, with 1,000 sends in flight over 1 to 1,000 connections
     bodies       time and CPU of a message of 100 B to 1 MiB
     log          seconds until ready after a stop and after a kill, p50 of a send, and a consumer's
-                 seconds for a GB from the beginning, with a log of 1 to 16 GB or more
+                 seconds for a GB from the beginning, with a log of 1 to 16 GiB or more
 
 A round sweeps over the points of a curve, and at each over wakelog and RocketMQ, one right after
 the other, each with a new broker. ``results/curves.json`` and ``curves.md`` have what was found;
@@ -33,7 +33,7 @@ from benchmarks import results
 from benchmarks.curve_logs import SegmentedLogs, disk_bytes_needed, measure_log
 from benchmarks.curve_page import PICTURE_NAME, bends, render_page, render_picture
 from benchmarks.curve_points import measure_point
-from benchmarks.curve_rows import CURVES, LOG_GIGABYTES, Curve
+from benchmarks.curve_rows import CURVES, LOG_GIB, Curve
 from benchmarks.kept import RESULTS, row_lines
 from benchmarks.load import Run, compile_drivers
 from benchmarks.pairs import Pair, measure
@@ -48,12 +48,10 @@ IDLE_SECONDS = 2.0
 class Bench:
     """A folder for stores and drivers, and the logs that the curve ``log`` begins with."""
 
-    def __init__(
-        self, folder: Path, log_gigabytes: Sequence[int], say: Callable[[str], None]
-    ) -> None:
+    def __init__(self, folder: Path, log_gib: Sequence[int], say: Callable[[str], None]) -> None:
         """Compile the drivers."""
         self._folder = folder
-        self._log_gigabytes = log_gigabytes
+        self._log_gib = log_gib
         self._say = say
         self._drivers = compile_drivers(folder / "classes")
         self._logs: SegmentedLogs | None = None
@@ -72,7 +70,7 @@ class Bench:
 
     def _made_logs(self) -> SegmentedLogs:
         if self._logs is None:
-            self._logs = SegmentedLogs(self._folder / "logs", self._log_gigabytes, self._say)
+            self._logs = SegmentedLogs(self._folder / "logs", self._log_gib, self._say)
         return self._logs
 
 
@@ -144,13 +142,13 @@ def main(arguments: Sequence[str]) -> int:
 
     failed = False
     with tempfile.TemporaryDirectory(prefix="wakelog-curves-", dir=options.folder) as name:
-        bench = Bench(Path(name), options.log_gigabytes, say)
+        bench = Bench(Path(name), options.log_gib, say)
         machine = results.machine(Path(name))
         for curve in CURVES:
             if options.curve and curve.name not in options.curve:
                 continue
             if curve.name == "log":
-                curve = curve._replace(sizes=tuple(sorted(set(options.log_gigabytes))))
+                curve = curve._replace(sizes=tuple(sorted(set(options.log_gib))))
             head = {"measured": time.strftime("%Y-%m-%d"), "machine": machine}
             found = {
                 **head,
@@ -168,7 +166,7 @@ def main(arguments: Sequence[str]) -> int:
 class _Options(argparse.Namespace):
     curve: list[str] | None
     rounds: int
-    log_gigabytes: list[int]
+    log_gib: list[int]
     folder: Path | None
     output: Path | None
 
@@ -180,9 +178,7 @@ def _read_options(arguments: Sequence[str]) -> _Options:
         "--curve", action="append", choices=names, metavar="NAME", help=", ".join(names)
     )
     parser.add_argument("--rounds", type=int, default=ROUNDS_COUNT, metavar="N")
-    parser.add_argument(
-        "--log-gigabytes", type=int, nargs="+", default=list(LOG_GIGABYTES), metavar="N"
-    )
+    parser.add_argument("--log-gib", type=int, nargs="+", default=list(LOG_GIB), metavar="N")
     parser.add_argument("--folder", type=Path, metavar="DIR", help="where the stores are")
     parser.add_argument(
         "--output",
@@ -191,14 +187,14 @@ def _read_options(arguments: Sequence[str]) -> _Options:
         help=f"where results go; fewer than {ROUNDS_COUNT} rounds are written nowhere else",
     )
     options = parser.parse_args(arguments, namespace=_Options())
-    if options.rounds < 1 or min(options.log_gigabytes) < 1:
-        parser.error("--rounds and --log-gigabytes are 1 at least")
+    if options.rounds < 1 or min(options.log_gib) < 1:
+        parser.error("--rounds and --log-gib are 1 at least")
     if options.curve is None or "log" in options.curve:
         free_bytes = shutil.disk_usage(options.folder or tempfile.gettempdir()).free
-        if free_bytes < (needed := disk_bytes_needed(options.log_gigabytes)):
+        if free_bytes < (needed := disk_bytes_needed(options.log_gib)):
             parser.error(
-                f"logs of {options.log_gigabytes} GB need {needed / 1e9:.0f} GB of disk, and "
-                f"{free_bytes / 1e9:.0f} are free: give less by --log-gigabytes, or a --folder"
+                f"logs of {options.log_gib} GiB need {needed / 1e9:.0f} GB of disk, and "
+                f"{free_bytes / 1e9:.0f} are free: give less by --log-gib, or a --folder"
             )
     if options.output is None and options.rounds >= ROUNDS_COUNT:
         options.output = RESULTS

@@ -208,13 +208,13 @@ def memory(cost: Cost) -> Run:
     }
 
 
-def create_topic(side: Side, topic: str, queues_count: int = QUEUES) -> None:
-    """Make a topic. Raises: RuntimeError if the broker refuses."""
+def create_topic(side: Side, topic: str) -> None:
+    """Make a topic of 4 queues. Raises: RuntimeError if the broker refuses."""
     fields = {
         "topic": topic,
         "defaultTopic": "TBW102",
-        "readQueueNums": queues_count,
-        "writeQueueNums": queues_count,
+        "readQueueNums": QUEUES,
+        "writeQueueNums": QUEUES,
         "perm": 6,
         "topicFilterType": "SINGLE_TAG",
         "topicSysFlag": 0,

@@ -207,7 +207,6 @@ def drain(
     connection: Connection,
     topic: str,
     messages_max: float = math.inf,
-    queues_count: int = QUEUES_COUNT,
 ) -> dict[str, Any]:
     """Pull every queue from its beginning, side by side, until each has no more.
 
@@ -215,9 +214,9 @@ def drain(
     """
     received_bytes = 0
     began = last = time.monotonic()
-    open_queues = set(range(queues_count))
-    offsets = [0] * queues_count
-    for queue in range(queues_count):
+    open_queues = set(range(QUEUES_COUNT))
+    offsets = [0] * QUEUES_COUNT
+    for queue in range(QUEUES_COUNT):
         connection.send(_pull_template(topic, queue, 0), queue)
     while open_queues:
         if time.monotonic() - last > DRAINED_SECONDS_MAX:

@@ -167,15 +167,6 @@ class Owner:
         self._watermark.close()
         self._store.close(dispatch_behind_bytes=1)
 
-    def close(self) -> None:
-        """Sync all and let the files go, as in an orderly stop."""
-        self.flush_derived()
-        self._segments.close()
-        self._checkpoint.close()
-        self._watermark.close()
-        self._dispatch.close()
-        self._store.close(dispatch_behind_bytes=0)
-
     def _catch_up(self) -> None:
         end = self._store.max_physical_offset
         while self._dispatch.step(end).more:

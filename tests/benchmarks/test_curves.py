@@ -7,12 +7,22 @@ from typing import Any, cast
 import pytest
 
 from benchmarks import curves
-from benchmarks.curve_logs import LOG_FOLDER, disk_bytes_needed, link_store
+from benchmarks.curve_logs import (
+    LAST_SHARE,
+    LOG_FOLDER,
+    SEGMENT_BYTES,
+    SegmentedLogs,
+    Segments,
+    disk_bytes_needed,
+    link_store,
+)
 from benchmarks.curve_points import BODIES_BYTES_MAX, row_of
 from benchmarks.curve_rows import CURVES, Curve
 from benchmarks.curves import Bench, measure_curve
 from benchmarks.load import Run
 from benchmarks.pairs import VOID_MAX
+from wakelog.audit.verify import verify
+from wakelog.storage.config import StoreConfig
 
 
 def curve_named(name: str) -> Curve:
@@ -107,6 +117,23 @@ def test_a_linked_store_shares_full_segments_alone(tmp_path: Path) -> None:
     assert not (target / "config" / "topics.json").samefile(source / "config" / "topics.json")
 
 
+def test_logs_of_all_sizes_are_sound_and_share_segments(tmp_path: Path) -> None:
+    segments = Segments(segment_bytes=1 << 16)
+    said: list[str] = []
+    logs = SegmentedLogs(tmp_path / "logs", [3, 1], said.append, segments)
+    assert said == ["a log of 1 GiB is written", "a log of 3 GiB is written"]
+    for size in (1, 3):
+        logs.copy_into(size, tmp_path / f"{size}")
+        links = [path.stat().st_nlink for path in log_of(tmp_path / f"{size}")]
+        assert links == [2] * (size - 1) + [1]
+    config = StoreConfig(store_path_root=str(tmp_path / "3"), commit_log_file_bytes=1 << 16)
+    report = verify(config, scratch=str(tmp_path))
+    assert report.findings.is_sound, report.findings.kept
+    count = segments.records_count
+    assert report.entries_count == 2 * count + int(count * LAST_SHARE)
+    assert report.keys_count == 2 * report.entries_count
+
+
 def log_of(store: Path) -> list[Path]:
     return sorted((store / LOG_FOLDER).iterdir())
 
@@ -114,7 +141,7 @@ def log_of(store: Path) -> list[Path]:
 def test_logs_that_the_disk_has_no_room_for_are_refused(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert disk_bytes_needed([1, 4, 16]) > disk_bytes_needed([1, 16]) > 16e9
+    assert disk_bytes_needed([1, 4, 16]) > disk_bytes_needed([1, 16]) > 16 * SEGMENT_BYTES
     with pytest.raises(SystemExit):
-        curves.main(["--curve", "log", "--log-gigabytes", "100000"])
-    assert "give less by --log-gigabytes" in capsys.readouterr().err
+        curves.main(["--curve", "log", "--log-gib", "100000"])
+    assert "give less by --log-gib" in capsys.readouterr().err
