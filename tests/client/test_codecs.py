@@ -70,6 +70,14 @@ def test_json_is_what_other_programs_write() -> None:
         assert codec.decode(b'{"amount": 1, "name": "\\u00e4"}') == kind(name="ä", amount=1)
 
 
+@pytest.mark.parametrize("names", [(), ("model_dump_json",), ("model_validate_json",)])
+def test_a_class_with_one_method_of_a_model_is_none(names: tuple[str, ...]) -> None:
+    kind = msgspec.defstruct("Near", [("name", str)], namespace=dict.fromkeys(names, print))
+    codec: Codec[Any] = JsonCodec(kind)
+    assert codec.encode(kind("a")) == b'{"name":"a"}'
+    assert codec.decode(b'{"name":"a"}') == kind("a")
+
+
 def test_msgpack_is_small() -> None:
     assert MsgpackCodec(Struct).encode(Struct("a", 1)) == b"\x82\xa4name\xa1a\xa6amount\x01"
     assert MsgpackCodec(list[int]).decode(MsgpackCodec(list[int]).encode([1])) == [1]

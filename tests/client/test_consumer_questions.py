@@ -2,22 +2,34 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from tests.client.clusters import NAME_SERVER, messages
-from tests.client.group_cluster import GroupCluster, two_queues
+from tests.client.group_cluster import SETTLER, GroupCluster, two_queues
+from tests.fakes.records import STORE_MS
+from wakelog.client import consumer_questions as module
 from wakelog.client.consumer import Consumer
 from wakelog.client.consumer_message import ConsumerMessage
+from wakelog.client.consumer_questions import ConsumerQuestions
+from wakelog.client.group_member import GroupMember
+from wakelog.client.inbox import Inbox, Queue
+from wakelog.client.instance import ClientInstance
+from wakelog.client.options import ClientOptions
+from wakelog.client.process_queue import ProcessQueue
 from wakelog.protocol.bodies import (
     ConsumeMessageDirectlyResult,
     ConsumerRunningInfo,
     GetConsumerStatusBody,
     ResetOffsetBody,
+    SubscriptionData,
 )
 from wakelog.protocol.body_codec import MessageQueue, decode_body, encode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
+from wakelog.protocol.record import decode_record
 
 Q0, Q1 = MessageQueue("T", "a", 0), MessageQueue("T", "a", 1)
 
@@ -130,3 +142,89 @@ def test_a_message_without_a_consumer_comes_no_more(monkeypatch: pytest.MonkeyPa
         assert await consumer.fetch(1, 0.01) == []
 
     run(body)
+
+
+@pytest.mark.parametrize("taken_ms", [0, 400])
+@pytest.mark.parametrize("is_ordered", [False, True])
+def test_all_that_an_operator_sees(
+    is_ordered: bool, taken_ms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten seconds after the start: of four messages one is in hand, one is gone, one came back."""
+    clock = {"steady": 1_000}
+    monkeypatch.setattr(module, "steady_ms", lambda: clock["steady"])
+    monkeypatch.setattr(module, "wall_ms", lambda: STORE_MS + clock["steady"])
+    inbox, away = Inbox(), MessageQueue("U", "a", 0)
+    instance = SimpleNamespace(
+        address="10.0.0.1", options=ClientOptions(("n:1", "m:2"), group="g"),
+        connections=None, routes=None,
+    )  # fmt: skip
+    subscriptions = {name: SubscriptionData(topic=name) for name in ("U", "T")}
+    member = SimpleNamespace(subscriptions=subscriptions, is_ordered=is_ordered)
+    questions = ConsumerQuestions(
+        SETTLER, cast(ClientInstance, instance), cast(GroupMember, member), inbox
+    )
+    for place, count in ((Q1, 4), (away, 0)):
+        held: Queue = ProcessQueue(place, 7, is_ordered=False)
+        inbox.add(held)
+        records = map(decode_record, messages(count, queue_id=1, first=7))
+        held.put([ConsumerMessage(each, place, SETTLER) for each in records], 7 + count)
+    inbox.leaving.add(away)
+    queue = inbox.queues[Q1]
+    queue.pulled_ms = 300
+    if taken_ms:
+        taken = [queue.take(taken_ms) for _ in range(3)]
+        queue.ack(cast(ConsumerMessage, taken[0]))
+        queue.put_back(cast(ConsumerMessage, taken[1]), due_ms=9_000)
+    inbox.locked(Q1, 1_000)
+    queue.size_bytes, clock["steady"] = 3 << 20, 11_000
+    command = RemotingCommand(int(RequestCode.GET_CONSUMER_RUNNING_INFO))
+    reported = asyncio.run(questions._report_all("a:1", command))
+    info = decode_body(ConsumerRunningInfo, reported.body)
+    idle = dict.fromkeys(
+        (
+            "transactionMsgMinOffset",
+            "transactionMsgMaxOffset",
+            "tryUnlockTimes",
+            "lastLockTimestamp",
+        ),
+        0,
+    )
+    nothing = dict.fromkeys(
+        ("cachedMsgMinOffset", "cachedMsgMaxOffset", "cachedMsgCount", "cachedMsgSizeInMiB",
+         "transactionMsgCount", "lastPullTimestamp", "lastConsumeTimestamp"), 0,
+    )  # fmt: skip
+    assert info.mq_table == {
+        Q1: idle
+        | {
+            "commitOffset": 8 if taken_ms else 7,
+            "cachedMsgMinOffset": 8 if taken_ms else 7,
+            "cachedMsgMaxOffset": 10,
+            "cachedMsgCount": 3 if taken_ms else 4,
+            "cachedMsgSizeInMiB": 3,
+            "transactionMsgCount": 1 if taken_ms else 0,
+            "locked": True,
+            "droped": False,
+            "lastPullTimestamp": STORE_MS + 300,
+            "lastConsumeTimestamp": STORE_MS + taken_ms if taken_ms else 0,
+        },
+        away: idle | nothing | {"commitOffset": 7, "locked": False, "droped": True},
+    }
+    still = {"pullRT": 0.0, "consumeRT": 0.0}
+    rates = ("pullTPS", "consumeOKTPS", "consumeFailedTPS", "consumeFailedMsgs")
+    figures = (0.3, 0.1, 0.1, 1.0) if taken_ms else (0.0,) * 4
+    assert info.status_table == {
+        "T": still | dict(zip(rates, figures, strict=True)),
+        "U": still | dict.fromkeys(rates, 0.0),
+    }
+    assert [each.topic for each in info.subscription_set] == ["T", "U"]
+    assert info.properties == {
+        "PROP_NAMESERVER_ADDR": "n:1;m:2",
+        "PROP_CONSUMEORDERLY": "true" if is_ordered else "false",
+        "PROP_CONSUME_TYPE": "CONSUME_PASSIVELY",
+        "PROP_CLIENT_VERSION": "V4_9_3",
+        "PROP_CONSUMER_START_TIMESTAMP": str(STORE_MS + 1_000),
+        "PROP_THREADPOOL_CORE_SIZE": "1",
+        "clientIP": "10.0.0.1",
+        "consumerGroup": "g",
+    }
+    assert info.jstack is None

@@ -1,19 +1,33 @@
 """Calls of a member: which broker they go to, and what their failures say."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import pytest
 
-from tests.client.clusters import NAME_SERVER
-from tests.client.group_cluster import GroupCluster, two_queues
+from tests.client.clusters import NAME_SERVER, messages
+from tests.client.group_cluster import SETTLER, GroupCluster, two_queues
+from wakelog.client.consumer_message import ConsumerMessage
 from wakelog.client.errors import ClientError
-from wakelog.client.group_calls import PULL_MESSAGES_MAX, PULL_ROWS_MAX, GroupCalls
+from wakelog.client.group_calls import (
+    HOLD_MS,
+    PULL_MESSAGES_MAX,
+    PULL_ROWS_MAX,
+    PULL_TIMEOUT_MS,
+    GroupCalls,
+)
 from wakelog.client.options import ClientOptions
-from wakelog.protocol.bodies import BrokerData, SubscriptionData
-from wakelog.protocol.body_codec import MessageQueue
+from wakelog.protocol.bodies import (
+    BrokerData,
+    CheckClientRequestBody,
+    LockBatchRequestBody,
+    SubscriptionData,
+)
+from wakelog.protocol.body_codec import MessageQueue, decode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
-from wakelog.protocol.sys_flag import PULL_BY_BYTES, PULL_LARGE
+from wakelog.protocol.record import decode_record
+from wakelog.protocol.sys_flag import PULL_BY_BYTES, PULL_LARGE, PULL_SUBSCRIPTION, PULL_SUSPEND
 
 Q0, Q1 = MessageQueue("T", "a", 0), MessageQueue("T", "a", 1)
 ALL = SubscriptionData(topic="T", sub_string="*")
@@ -112,5 +126,116 @@ def test_a_failure_says_which_broker_and_why() -> None:
         cluster.refuse("a:10911")
         with pytest.raises(ClientError, match="a:10911 does not answer PULL_MESSAGE"):
             await calls.pull(Q0, 0, ALL, is_known=False)
+
+    asyncio.run(run())
+
+
+MESSAGE = ConsumerMessage(decode_record(messages(1, topic="T")[0]), Q0, SETTLER)
+SQL = SubscriptionData(topic="T", sub_string="a > 1", expression_type="SQL92", sub_version=7)
+PULL = {
+    "consumerGroup": "g", "topic": "T", "queueId": "0", "queueOffset": "5", "commitOffset": "0",
+    "maxMsgNums": str(PULL_MESSAGES_MAX), "suspendTimeoutMillis": str(HOLD_MS),
+}  # fmt: skip
+BACK = {
+    "offset": "0", "group": "g", "delayLevel": "3", "originTopic": "T", "unitMode": "false",
+    "originMsgId": MESSAGE.message_id, "maxReconsumeTimes": "16",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("call", "code", "fields", "timeout_ms"),
+    [
+        (lambda x: x.members("a"), RequestCode.GET_CONSUMER_LIST_BY_GROUP,
+         {"consumerGroup": "g"}, 700),
+        (lambda x: x.check("a", SQL), RequestCode.CHECK_CLIENT_CONFIG,
+         CheckClientRequestBody("client-0", "g", SQL), 700),
+        (lambda x: x.lock([Q0, Q1]), RequestCode.LOCK_BATCH_MQ,
+         LockBatchRequestBody("g", "client-0", {Q0, Q1}), 700),
+        (lambda x: x.unlock([Q1]), RequestCode.UNLOCK_BATCH_MQ,
+         LockBatchRequestBody("g", "client-0", {Q1}), 700),
+        (lambda x: x.send_back(MESSAGE, 3, 16), RequestCode.CONSUMER_SEND_MSG_BACK, BACK, 700),
+        (lambda x: x.pull(Q0, 5, SQL, is_known=True), RequestCode.PULL_MESSAGE,
+         PULL | {"sysFlag": str(PULL_SUSPEND | PULL_BY_BYTES), "subVersion": "7",
+                 "expressionType": "SQL92"}, PULL_TIMEOUT_MS),
+        (lambda x: x.pull(Q0, 5, SQL, is_known=False), RequestCode.PULL_MESSAGE,
+         PULL | {"sysFlag": str(PULL_SUSPEND | PULL_BY_BYTES | PULL_SUBSCRIPTION),
+                 "subVersion": "7", "expressionType": "SQL92", "subscription": "a > 1"},
+         PULL_TIMEOUT_MS),
+        (lambda x: x.pull(Q0, 5, ALL, is_known=True), RequestCode.PULL_MESSAGE,
+         PULL | {"sysFlag": str(PULL_SUSPEND | PULL_BY_BYTES), "subVersion": "0",
+                 "expressionType": "TAG"}, PULL_TIMEOUT_MS),
+    ],
+)  # fmt: skip
+def test_what_a_broker_is_asked(
+    call: Callable[[GroupCalls], Awaitable[object]],
+    code: RequestCode,
+    fields: dict[str, str] | CheckClientRequestBody | LockBatchRequestBody,
+    timeout_ms: int,
+) -> None:
+    asked: list[tuple[str, RemotingCommand, int]] = []
+
+    async def invoke(address: str, command: RemotingCommand, *, timeout_ms: int) -> RemotingCommand:
+        asked.append((address, command, timeout_ms))
+        places = dict.fromkeys(("nextBeginOffset", "minOffset", "maxOffset"), "1")
+        fields = {"suggestWhichBrokerId": "0", **places}
+        return answer(command, ResponseCode.SUCCESS, ext_fields=fields, body=b"{}")
+
+    async def run() -> None:
+        cluster = two_queues()
+        options = ClientOptions((NAME_SERVER,), retries_max=0, timeout_ms=700)
+        calls = GroupCalls(cluster.join(options), "g")
+        await calls.queues("T")
+        cluster.invoke = invoke  # type: ignore[method-assign]
+        await call(calls)
+
+    asyncio.run(run())
+    [(address, command, waited_ms)] = asked
+    assert (address, command.code, waited_ms) == ("a:10911", code, timeout_ms)
+    if isinstance(fields, dict):
+        assert (command.ext_fields, command.body) == (fields, b"")
+    else:
+        assert (decode_body(type(fields), command.body), command.ext_fields) == (fields, {})
+
+
+@pytest.mark.parametrize(
+    ("code", "remedy"),
+    [
+        (ResponseCode.NO_PERMISSION, "read permission"),
+        (ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, "updateSubGroup"),
+        (ResponseCode.SUBSCRIPTION_PARSE_FAILED, "Correct the expression"),
+        (ResponseCode.SYSTEM_ERROR, "enablePropertyFilter"),
+    ],
+)
+def test_a_refusal_has_a_remedy_and_that_of_a_filter_its_own(
+    code: ResponseCode, remedy: str
+) -> None:
+    async def run(of_filter: bool) -> ClientError:
+        cluster = two_queues()
+        calls = await calls_of(cluster)
+        cluster.fail = lambda _, command: answer(command, code, "no")
+        with pytest.raises(ClientError) as raised:
+            await (calls.check("a", SQL) if of_filter else calls.members("a"))
+        return raised.value
+
+    for of_filter in (True, False):
+        error = asyncio.run(run(of_filter))
+        is_meant = of_filter or code != ResponseCode.SYSTEM_ERROR
+        assert (remedy in error.remedy) is is_meant
+        assert (error.broker, error.code) == ("a", code)
+
+
+def test_a_slave_that_does_not_answer_is_not_asked_again() -> None:
+    async def run() -> None:
+        cluster = two_queues(1)
+        cluster.addresses["a"] = {0: "a:10911", 1: "a:20911"}
+        cluster.suggested = 1
+        calls = await calls_of(cluster)
+        cluster.pulled_at.clear()
+        await calls.pull(Q0, 0, ALL, is_known=False)
+        cluster.refuse("a:20911")
+        with pytest.raises(ClientError, match="a:20911"):
+            await calls.pull(Q0, 0, ALL, is_known=False)
+        await calls.pull(Q0, 0, ALL, is_known=False)
+        assert [address for address, _ in cluster.pulled_at] == ["a:10911", "a:20911", "a:10911"]
 
     asyncio.run(run())

@@ -63,6 +63,26 @@ def test_little_of_a_large_body_is_inflated() -> None:
     assert not make_filter("*", "", "thread")(large)
 
 
+@pytest.mark.parametrize(
+    ("flags", "begin", "is_whole"),
+    [
+        (0, b"x\x9c", False),
+        (MESSAGE_COMPRESSED, b"ne", False),
+        (MESSAGE_COMPRESSED | 0x300, b"ne", False),
+        (MESSAGE_COMPRESSED | 0x100, b"by", True),
+        (MESSAGE_COMPRESSED | 0x200, b"by", True),
+    ],
+)
+def test_zlib_alone_inflates_a_begin_without_the_rest(
+    flags: int, begin: bytes, is_whole: bool
+) -> None:
+    found = message(zlib.compress(b"needle"), sys_flag=flags)
+    if is_whole:
+        vars(found)["body"] = b"by another method"
+    assert begin_of(found, 2) == begin
+    assert ("body" in vars(found)) is is_whole
+
+
 def test_a_body_that_cannot_be_inflated_is_read_as_stored() -> None:
     assert begin_of(message(b"no zlib", sys_flag=MESSAGE_COMPRESSED), 5) == b"no zl"
 

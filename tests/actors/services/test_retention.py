@@ -25,6 +25,7 @@ from tests.actors.services.fakes import (
     stop_clients,
 )
 from tests.actors.stores import attached_service, fill, known_of, open_plan_store
+from tests.fakes.skipped_time import run_skipping
 from wakelog.actors.services.client import ServiceClient, ServiceHandle, ServiceLost
 from wakelog.actors.services.retention import (
     RetentionClient,
@@ -40,6 +41,7 @@ from wakelog.storage.durability.watermark import Watermark
 from wakelog.storage.file_system import DiskUsage, FileSystem
 from wakelog.storage.message_store import MessageStore
 from wakelog.storage.retention.leases import LEASE_MS, read_leases
+from wakelog.storage.retention.retention import HOUR_MS
 from wakelog.storage.retention.snapshot import read_snapshot
 
 EVERY_HOUR = ";".join(str(hour) for hour in range(24))
@@ -74,24 +76,6 @@ def fill_segments(store: MessageStore, count: int) -> int:
 def lease(service: ServiceHost[RetentionService], *, begin: int | None, end: int) -> dict[str, Any]:
     answer: dict[str, Any] = service.call(EPOCH, "lease", "test", begin, end)
     return answer
-
-
-def test_a_clock_that_jumps_ahead_makes_no_segment_old(
-    plan: ServicePlan, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with attached_service(RetentionService, plan) as (service, store):
-        end = fill_segments(store, 3)
-        for file in store.log.files.files:
-            os.utime(file.path)
-        assert service.call(EPOCH, "run", end, end)["begin"] == 0
-        year_ms = 365 * 24 * 3_600_000
-        monkeypatch.setattr(
-            "wakelog.actors.services.retention.wall_ms", lambda: wall_ms() + year_ms
-        )
-        assert service.call(EPOCH, "run", end, end)["begin"] == 0
-        in_an_hour_ms = steady_ms() + 3_600_000
-        monkeypatch.setattr("wakelog.actors.services.retention.steady_ms", lambda: in_an_hour_ms)
-        assert service.call(EPOCH, "run", end, end)["begin"] == 3 * SEGMENT_BYTES
 
 
 def test_expired_segments_go_up_to_what_is_dispatched(plan: ServicePlan) -> None:
@@ -330,3 +314,83 @@ async def test_a_retention_that_does_not_come_is_said_to_be_lost() -> None:
     client.lease_seconds_max = 0.01
     with pytest.raises(ServiceLost):
         await client.call_lease("renew_lease", "a")
+
+
+def test_runs_come_each_interval_and_what_was_not_trimmed_comes_again() -> None:
+    """From 12 s on the interval is 3 s. Reput does not trim before then, and is away at 15."""
+    runs: list[float] = []
+    trims: list[tuple[float, ...]] = []
+    begins = iter((400, None, 300, None, 500))
+
+    async def main() -> None:
+        now = asyncio.get_running_loop().time
+
+        def run(_epoch: int, log_end: int, floor: int) -> dict[str, Any]:
+            assert (log_end, floor) == (900, 700)
+            runs.append(round(now(), 3))
+            return outcome(derived_before=next(begins, None))
+
+        async def call_reput(kind: str, method: str, *arguments: int) -> int | None:
+            assert kind == "retention"
+            if 14 < now() < 16:
+                raise ServiceLost("away")
+            if method == "floor":
+                return 700
+            trims.append((round(now(), 3), *arguments))
+            return 3 if now() > 12 else None
+
+        context = broker_context(cleanResourceInterval=10_000)
+        handle = ServiceHandle(
+            "retention", FakeCalls(run=run, use_settings=lambda *_: False), context
+        )
+        client = RetentionClient(handle, call_reput=call_reput, on_retained=mock.Mock())
+        await attached(client)
+        await asyncio.sleep(12)
+        context.plan.settings.store.clean_resource_interval_ms = 3_000
+        client.use_settings()
+        await asyncio.sleep(10)
+        await client.stop_work()
+        await asyncio.sleep(100)
+        await client.stop()
+
+    run_skipping(main)
+    assert runs == [0, 10, 18, 21]
+    assert trims == [(0, 400), (10, 400), (18, 400)]
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_lease_is_waited_for_so_long_and_its_answer_too(is_there: bool) -> None:
+    async def main() -> float:
+        calls = FakeCalls(renew_lease=lambda *_: {"expires_ms": 5})
+        calls.hanging.add("renew_lease")
+        client = client_of(calls)
+        if is_there:
+            client.work = mock.AsyncMock(return_value=False)  # type: ignore[method-assign]
+            await attached(client)
+        with pytest.raises(ServiceLost):
+            await client.call_lease("renew_lease", "a")
+        waited = asyncio.get_running_loop().time()
+        await client.stop()
+        return waited
+
+    assert run_skipping(main) == RetentionClient.lease_seconds_max == 15
+
+
+@pytest.mark.parametrize("hours", [1, 2])
+def test_a_clock_that_jumps_ahead_makes_no_segment_old(
+    plan: ServicePlan, hours: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = "wakelog.actors.services.retention"
+    with attached_service(RetentionService, plan) as (service, store):
+        end = fill_segments(store, 3)
+        for file in store.log.files.files:
+            os.utime(file.path)
+        config = msgspec.structs.replace(plan.settings.store, file_reserved_hours=hours)
+        service.call(EPOCH, "use_settings", msgspec.to_builtins(config))
+        jumped_ms, year_ms = steady_ms(), 365 * 24 * HOUR_MS
+        monkeypatch.setattr(f"{module}.wall_ms", lambda: wall_ms() + year_ms)
+        found = []
+        for later_ms in (0, hours * HOUR_MS - 60_000, hours * HOUR_MS + 60_000):
+            monkeypatch.setattr(f"{module}.steady_ms", lambda ms=later_ms: jumped_ms + ms)
+            found.append(service.call(EPOCH, "run", end, end)["begin"])
+    assert found == [0, 0, 3 * SEGMENT_BYTES]

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from shutil import rmtree
@@ -16,6 +16,7 @@ from tests.actors.bounded import on_loop
 from tests.actors.plans import service_plan
 from tests.actors.services.fakes import EPOCH, Events, FakeCalls, attached, broker_context
 from tests.actors.stores import fill, known_of, make_service, open_plan_store
+from tests.fakes.skipped_time import run_skipping
 from wakelog.actors.services import schedule as schedule_module
 from wakelog.actors.services.client import ServiceHandle
 from wakelog.actors.services.reput import ReputService
@@ -297,3 +298,114 @@ async def test_a_slave_delivers_nothing() -> None:
         for _ in range(20):
             await asyncio.sleep(0)
         assert schedule.called("take_due") == []
+
+
+Asked = list[tuple[float, int, dict[int, int]]]
+
+
+def asked_meanwhile(
+    steps: Sequence[tuple[float, Callable[[ScheduleClient], None]]],
+    answers: Sequence[Due],
+    monkeypatch: pytest.MonkeyPatch,
+    events: Events | None = None,
+) -> Asked:
+    """Return when Schedule is asked: the time, what is dispatched, and what was delivered.
+
+    steps: what happens at which second; the client is attached at 0 and stopped at the last one.
+    """
+    found: Asked = []
+    left = list(answers)
+
+    def take_due(_epoch: int, _begin: int, dispatched: int, delivered: Mapping[int, int]) -> Due:
+        found.append((round(asyncio.get_running_loop().time(), 3), dispatched, dict(delivered)))
+        return left.pop(0) if left else ([], 3_600_000)
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        monkeypatch.setattr(schedule_module, "time", Mock(time=lambda: loop.time() + ahead[0]))
+        calls, given = FakeCalls(take_due=take_due), events or Events()
+        handle = ServiceHandle("schedule", calls, broker_context())
+        client = await attached(ScheduleClient(handle, deliver=given.deliver))
+        for at, step in steps:
+            await asyncio.sleep(at - loop.time())
+            step(client)
+        await client.stop_work()
+        await asyncio.sleep(100)
+        await client.stop()
+
+    ahead = [1_000_000.0]
+    CLOCK.clear()
+    CLOCK.append(ahead)
+    run_skipping(main)
+    return found
+
+
+CLOCK: list[list[float]] = []
+
+
+def set_clock(ahead_seconds: float) -> None:
+    CLOCK[0][0] += ahead_seconds
+
+
+def nothing(client: ScheduleClient) -> None:
+    """Let the time pass."""
+
+
+def test_schedule_is_asked_when_it_said_and_soon_after_delayed_messages_are_dispatched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    steps: list[tuple[float, Callable[[ScheduleClient], None]]] = [
+        (6, lambda x: x.on_delayed(100)),
+        (6.01, lambda x: on_dispatched(x, 50)),
+        (6.05, lambda x: on_dispatched(x, 60)),  # goes with the ask that is set
+        (7, lambda x: on_dispatched(x, 60)),
+        (8, lambda x: on_dispatched(x, 100)),
+        (9, lambda x: on_dispatched(x, 200)),  # no other delayed message is below
+        (20, nothing),
+    ]
+    answers: list[Due] = [([], 5_000), ([], 10_000), ([], 10_000), ([], 10_000)]
+    assert asked_meanwhile(steps, answers, monkeypatch) == [
+        (0, 0, {}), (5, 0, {}), (6.11, 60, {}), (8.1, 100, {}), (18.1, 200, {}),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("step_seconds", [3600.0, 0.03, 0.01, 0.0, -0.01, -0.03, -3600.0])
+def test_a_clock_that_is_set_is_seen_within_a_second(
+    step_seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[tuple[float, Callable[[ScheduleClient], None]]] = [
+        (3.5, lambda x: set_clock(step_seconds)), (9, nothing),
+    ]  # fmt: skip
+    found = asked_meanwhile(steps, [], monkeypatch)
+    assert [at for at, *_ in found] == ([0, 4] if abs(step_seconds) > 0.02 else [0])
+
+
+def test_what_could_not_be_delivered_is_asked_for_a_second_later_and_said_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Failing(Events):
+        async def deliver(self, due: Sequence[DueMessage]) -> Mapping[int, int]:
+            if asyncio.get_running_loop().time() < 1:
+                raise StoreFailed("/store", "read", OSError(5, "Input/output error"))
+            return await super().deliver(due)
+
+    due = [DueMessage(2, 7, 100, 100)]
+    troubles: list[bool] = []
+    steps: list[tuple[float, Callable[[ScheduleClient], None]]] = [
+        (at, lambda x: troubles.append(x.refusal is not None)) for at in (0.5, 1.5)
+    ]
+    answers: list[Due] = [(due, 0), (due, 0), ([], 60_000)]
+    found = asked_meanwhile(steps, answers, monkeypatch, Failing())
+    assert found == [(0, 0, {}), (1, 0, {}), (1, 0, {2: 8})]
+    assert troubles == [True, False]
+
+
+def test_a_schedule_that_was_lost_is_asked_at_once_when_it_is_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    due = [DueMessage(2, 7, 100, 100)]
+    steps: list[tuple[float, Callable[[ScheduleClient], None]]] = [
+        (1, lambda x: x.mark_lost()), (9, nothing),
+    ]  # fmt: skip
+    found = asked_meanwhile(steps, [(due, 0), ([], 5_000), ([], 3_000)], monkeypatch)
+    assert found == [(0, 0, {}), (0, 0, {2: 8}), (1.1, 0, {}), (4.1, 0, {})]

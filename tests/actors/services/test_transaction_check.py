@@ -13,11 +13,13 @@ from tests.actors.bounded import on_loop
 from tests.actors.plans import service_plan
 from tests.actors.services.fakes import EPOCH, Events, FakeCalls, attached, broker_context
 from tests.actors.stores import fill, known_of, make_service, open_plan_store
+from tests.fakes.skipped_time import run_skipping
 from wakelog.actors.services import transaction_check
-from wakelog.actors.services.client import ServiceHandle
+from wakelog.actors.services.client import ServiceHandle, ServiceLost
 from wakelog.actors.services.reput import ReputService
 from wakelog.actors.services.service import ServiceHost
 from wakelog.actors.services.transaction_check import (
+    DecideChecks,
     TransactionCheckClient,
     TransactionCheckService,
 )
@@ -157,3 +159,35 @@ def test_op_messages_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert read[40:] == list(range(40, 132))  # the last page was one too many: all were dropped
         check.release()
         reput.release()
+
+
+def test_a_round_comes_each_interval_and_a_disk_that_fails_is_said_meanwhile() -> None:
+    rounds: list[float] = []
+    troubles: list[tuple[int, bool]] = []
+
+    async def check(_started_ms: int, _decide: DecideChecks) -> bool:
+        now = asyncio.get_running_loop().time()
+        rounds.append(round(now, 3))
+        if now == 120:
+            raise StoreFailed("/store", "read", OSError(5, "Input/output error"))
+        if now == 180:
+            raise ServiceLost("it died")
+        return False
+
+    async def main() -> None:
+        context = broker_context(transactionCheckInterval=60_000)
+        handle = ServiceHandle("transaction_check", FakeCalls(), context)
+        client = TransactionCheckClient(handle, check=check)
+        await attached(client)
+        for at in (50, 130, 190, 250):
+            await asyncio.sleep(at - asyncio.get_running_loop().time())
+            troubles.append((at, client.refusal is not None))
+            if at == 50:
+                client.on_attached({})  # the round that is set stays
+        await client.stop_work()
+        await asyncio.sleep(100)
+        await client.stop()
+
+    run_skipping(main)
+    assert rounds == [60, 120, 180, 240]
+    assert troubles == [(50, False), (130, True), (190, True), (250, False)]

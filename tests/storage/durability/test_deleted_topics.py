@@ -1,6 +1,7 @@
 """A topic that is deleted does not come back, wherever the deletion was interrupted."""
 
 import errno
+from collections.abc import Callable
 
 import pytest
 
@@ -9,7 +10,13 @@ from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.stores import NOW_MS, open_store, put, store_config
 from wakelog.dispatchers import core_dispatchers
 from wakelog.dispatchers.reput import Reput
-from wakelog.storage.durability.deleted_topics import QueueRemoval, read_deleted_topics
+from wakelog.storage.durability import deleted_topics
+from wakelog.storage.durability.deleted_topics import (
+    DeletedTopics,
+    QueueRemoval,
+    TooManyDeleted,
+    read_deleted_topics,
+)
 from wakelog.storage.errors import StoreError
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.message_store import MessageStore
@@ -117,3 +124,34 @@ def test_a_log_that_is_cut_keeps_what_it_gets_then() -> None:
     (new,) = put(store, b"new")
     dispatch(store, fs, again=True)
     assert offsets_in(fs) == [new.physical_offset]
+
+
+def test_so_many_topics_are_noted_and_an_end_only_rises(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compared with a plain dict."""
+    monkeypatch.setattr(deleted_topics, "TOPICS_MAX", 3)
+    fs = MemoryFileSystem()
+    fs.make_directories("/store")
+    table, known = DeletedTopics(fs, CONFIG.paths), dict[str, int]()
+    notes = [
+        ({"a": 5}, True), ({"b": 7, "a": 4}, True), ({"c": 1}, True), ({"d": 1}, False),
+        ({"a": 9, "d": 1}, False), ({"a": 9, "b": 8, "c": 2}, True), ({"d": 0, "a": 9}, True),
+    ]  # fmt: skip
+    for ends, has_room in notes:
+        if has_room:
+            table.add_ends(ends)
+            known |= {topic: max(end, known.get(topic, 0)) for topic, end in ends.items() if end}
+        else:
+            with pytest.raises(TooManyDeleted):
+                table.add_ends(ends)
+        assert table.ends == read_deleted_topics(fs, CONFIG.paths) == known
+    steps: list[tuple[Callable[[], None], dict[str, int]]] = [
+        (lambda: table.lower(9), {"a": 9, "b": 8, "c": 2}),
+        (lambda: table.lower(7), {"a": 7, "b": 7, "c": 2}),
+        (lambda: table.forget_before(1), {"a": 7, "b": 7, "c": 2}),
+        (lambda: table.forget_before(2), {"a": 7, "b": 7}),
+        (lambda: table.note(("b", "e"), 8), {"a": 7, "b": 8, "e": 8}),
+        (lambda: table.forget_before(8), {}),
+    ]
+    for step, left in steps:
+        step()
+        assert table.ends == read_deleted_topics(fs, CONFIG.paths) == left

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.calls import counted
-from tests.storage.index.test_index_file import Entry, make, select
+from tests.storage.index.test_index_file import BEGIN_MS, Entry, make, select
 from wakelog.storage.index import index_file
 from wakelog.storage.index.index_block import members_of
 from wakelog.storage.index.index_file import ENTRY, ENTRY_FIRST, IndexFileReader, IndexShape
@@ -98,3 +98,22 @@ def test_a_block_whose_last_entry_is_of_another_chain_has_no_members() -> None:
     members = members_of(data[:-20], ENTRY_FIRST, 0, SLOTS, seconds_min=0)
     assert members is not None and members.places(0, 0) == [200, 100]
     assert members.next_number == 0
+
+
+def test_blocks_hold_to_times_as_steps_do() -> None:
+    """Of 30 entries of one chain, three were stored in each second."""
+    reader = reader_of(chained([0] * 30, [number // 3 for number in range(30)]))
+    with patch.object(index_file, "DENSE_STEPS", 2), patch.object(index_file, "BLOCK_ENTRIES", 9):
+        for begin in range(11):
+            for end in range(11):
+                found = select(
+                    reader,
+                    0,
+                    count_max=99,
+                    begin_ms=BEGIN_MS + 1000 * begin,
+                    end_ms=BEGIN_MS + 1000 * end,
+                )
+                wanted = (
+                    number for number in range(30, 0, -1) if begin <= (number - 1) // 3 <= end
+                )
+                assert found == [100 * number for number in wanted], (begin, end)

@@ -69,6 +69,17 @@ def test_times_choose_files() -> None:
     assert offsets(fs, begin_ms=40_000) == []
 
 
+def test_files_before_one_that_begins_too_early_are_hidden_as_in_4_9_3() -> None:
+    """A clock was set back: the oldest file has the latest times."""
+    fs = MemoryFileSystem()
+    for number, store_ms in enumerate((30_000, 10_000, 20_000), 1):
+        make(fs, number, [("a", 100 * number, store_ms)])
+    assert offsets(fs, begin_ms=5_000) == [300, 200, 100]
+    assert offsets(fs, begin_ms=10_000) == [300, 200, 100]
+    assert offsets(fs, begin_ms=10_001) == [300]
+    assert offsets(fs, begin_ms=20_001) == []
+
+
 def test_the_count_is_capped() -> None:
     fs = MemoryFileSystem()
     for number in range(20):

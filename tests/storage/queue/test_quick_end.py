@@ -60,6 +60,16 @@ def test_a_plain_queue_needs_no_full_check(count: int, first: int, durable: int 
     assert found.queue_offset == first * FILE_ENTRIES + count
 
 
+@pytest.mark.parametrize("durable", [None, 1 << 40])
+def test_gaps_that_were_filled_are_plain(durable: int | None) -> None:
+    """With padding at the begin, and with the record behind the gap elsewhere."""
+    entries = sound(9)
+    fs = laid_out([*[PADDING_ENTRY] * 4, *entries[:6], *[entries[7]] * 3, entries[8]])
+    found = quick_end(fs, QUEUE, FILE_BYTES, durable)
+    assert found is not None
+    assert (found.queue_offset, found.max_physical_offset) == full_check(fs, durable) == (14, 1000)
+
+
 @pytest.mark.parametrize("seed", range(300))
 def test_both_checks_agree(seed: int) -> None:
     """Missing, torn, lower and repeated entries lie near the end, where a crash leaves them."""
