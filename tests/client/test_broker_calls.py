@@ -2,18 +2,20 @@
 
 import asyncio
 import random
+from collections.abc import Awaitable, Callable
 
 import pytest
 
 from tests.client.clusters import NAME_SERVER, FakeCluster, messages
 from tests.fakes.records import STORE_MS, record
-from wakelog.client.broker_calls import open_calls
+from wakelog.client.broker_calls import BrokerCalls, open_calls
 from wakelog.client.errors import ClientError
 from wakelog.client.options import ClientOptions
 from wakelog.client.route import QueueAt
 from wakelog.network.errors import CallTimeout
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
+from wakelog.protocol.sys_flag import PULL_SUBSCRIPTION, PULL_SUSPEND
 
 AT = QueueAt("a", "T", 0, "a:10911")
 
@@ -138,3 +140,42 @@ def test_a_time_is_the_first_message_of_then_or_later() -> None:
         earlier = sum(each < time_ms for each in times)
         assert asyncio.run(cluster.calls().first_at(AT, time_ms)) == 30 + earlier
     assert asyncio.run(cluster.calls().first_at(AT, STORE_MS, (5, 5))) == 5
+
+
+QUEUE = {"topic": "T", "queueId": "0"}
+PULL = QUEUE | {
+    "consumerGroup": "wakelog", "queueOffset": "3", "maxMsgNums": "2", "commitOffset": "0",
+    "subVersion": "0",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("call", "code", "fields"),
+    [
+        (lambda x: x.min_offset(AT), RequestCode.GET_MIN_OFFSET, QUEUE),
+        (lambda x: x.max_offset(AT), RequestCode.GET_MAX_OFFSET, QUEUE),
+        (lambda x: x.committed_offset(AT, "g"), RequestCode.QUERY_CONSUMER_OFFSET,
+         QUEUE | {"consumerGroup": "g"}),
+        (lambda x: x.commit_offset(AT, "g", 7), RequestCode.UPDATE_CONSUMER_OFFSET,
+         QUEUE | {"consumerGroup": "g", "commitOffset": "7"}),
+        (lambda x: x.pull(AT, 3, 2), RequestCode.PULL_MESSAGE,
+         PULL | {"sysFlag": str(PULL_SUBSCRIPTION), "suspendTimeoutMillis": "0",
+                 "subscription": "*", "expressionType": "TAG"}),
+        (lambda x: x.pull(AT, 3, 2, "a > 1", hold_ms=9, expression_type="SQL92"),
+         RequestCode.PULL_MESSAGE,
+         PULL | {"sysFlag": str(PULL_SUBSCRIPTION | PULL_SUSPEND), "suspendTimeoutMillis": "9",
+                 "subscription": "a > 1", "expressionType": "SQL92"}),
+    ],
+)  # fmt: skip
+def test_what_a_broker_is_asked(
+    call: Callable[[BrokerCalls], Awaitable[object]], code: RequestCode, fields: dict[str, str]
+) -> None:
+    asked: list[tuple[str, int, dict[str, str]]] = []
+    cluster = FakeCluster({("a", "T", 0): messages(5)})
+
+    def note(address: str, command: RemotingCommand) -> None:
+        asked.append((address, command.code, command.ext_fields))
+
+    cluster.fail = note
+    asyncio.run(call(cluster.calls()))  # type: ignore[arg-type]
+    assert asked == [("a:10911", code, fields)]

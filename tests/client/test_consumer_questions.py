@@ -172,9 +172,9 @@ def test_all_that_an_operator_sees(
     queue = inbox.queues[Q1]
     queue.pulled_ms = 300
     if taken_ms:
-        taken = [queue.take(taken_ms) for _ in range(3)]
-        queue.ack(cast(ConsumerMessage, taken[0]))
-        queue.put_back(cast(ConsumerMessage, taken[1]), due_ms=9_000)
+        first, second, _ = queue.take(taken_ms, 3)
+        queue.ack([first])
+        queue.put_back(second, due_ms=9_000)
     inbox.locked(Q1, 1_000)
     queue.size_bytes, clock["steady"] = 3 << 20, 11_000
     command = RemotingCommand(int(RequestCode.GET_CONSUMER_RUNNING_INFO))

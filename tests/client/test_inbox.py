@@ -1,6 +1,8 @@
 """What queues give: in turn, and not while they are paused or without their lock."""
 
 import asyncio
+import random
+from collections.abc import Callable
 from typing import cast
 
 import pytest
@@ -142,3 +144,85 @@ def test_direct_messages_beyond_what_is_asked_for_stay_in_their_order() -> None:
         assert taken == [[(5, 0)], [(5, 1), (5, 2)], []]
 
     asyncio.run(run())
+
+
+class Model:
+    """What three queues with five messages each must give, the last of them ordered."""
+
+    def __init__(self, inbox: Inbox, chance: random.Random) -> None:
+        self.inbox, self.chance, self.now_ms, self.locked_until_ms = inbox, chance, 0, 0
+        self.queues = [queue_of(inbox, n, 5, is_ordered=n == 2) for n in range(3)]
+        self.waits = {each.queue: list(range(5)) for each in self.queues}
+        self.hands: dict[MessageQueue, list[ConsumerMessage]] = {x.queue: [] for x in self.queues}
+
+    def able(self) -> list[MessageQueue]:
+        """Return the queues that give something now."""
+        ordered = self.queues[2].queue
+        is_locked = self.now_ms < self.locked_until_ms and not self.hands[ordered]
+        kept = self.inbox.paused | self.inbox.leaving | ({ordered} if not is_locked else set())
+        return [place for place, waits in self.waits.items() if waits and place not in kept]
+
+    def happen(self) -> None:
+        """Let something happen, and have each queue looked at that may give something now."""
+        queue, inbox = self.chance.choice(self.queues), self.inbox
+        held = self.hands[queue.queue]
+        match self.chance.randrange(6):
+            case 0:
+                inbox.paused.symmetric_difference_update({queue.queue})
+            case 1:
+                inbox.leaving.symmetric_difference_update({queue.queue})
+            case 2:
+                self.now_ms += LOCK_MS // 3
+            case 3:
+                inbox.locked(self.queues[2].queue, self.now_ms)
+                self.locked_until_ms = self.now_ms + LOCK_MS
+            case 4 if held:
+                queue.ack([held.pop(0)])
+            case 5:
+                inbox.untake(held)
+                self.waits[queue.queue][:0] = [each.queue_offset for each in held]
+                held.clear()
+        for each in self.queues:
+            inbox.wake(each.queue)
+
+    def take(self, count_max: int) -> None:
+        """Take messages: as many as there are, in the order of each queue."""
+        able = self.able()
+        room = sum(1 if each.queue_id == 2 else len(self.waits[each]) for each in able)
+        taken = self.inbox.take(self.now_ms, count_max)
+        assert len(taken) == min(count_max, room)
+        for message in taken:
+            assert message.queue in able
+            assert message.queue_offset == self.waits[message.queue].pop(0)
+            self.hands[message.queue].append(message)
+        if count_max > room:
+            assert not self.inbox.arrived.is_set()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_given_is_what_a_plain_model_gives(seed: int) -> None:
+    model = Model(Inbox(), random.Random(seed))
+    for _ in range(60):
+        model.happen()
+        model.take(model.chance.randrange(4))
+        for queue in model.queues:
+            held = sorted(each.queue_offset for each in model.hands[queue.queue])
+            assert sorted(each.queue_offset for each in queue.in_hand()) == held
+
+
+def test_whatever_may_give_something_wakes_a_fetch() -> None:
+    inbox = Inbox()
+    made = queue_of(inbox, 0, 1)
+    direct = ConsumerMessage(decode_record(messages(1)[0]), MessageQueue("T", "a", 5), SETTLER)
+    [taken] = inbox.take(0, 2)
+    events: list[Callable[[], object]] = [
+        lambda: inbox.wake(made.queue),
+        lambda: inbox.locked(made.queue, 0),
+        lambda: inbox.untake([taken]),
+        lambda: inbox.put_directly(direct),
+    ]
+    for happens in events:
+        inbox.take(0, 2)
+        assert not inbox.arrived.is_set()
+        happens()
+        assert inbox.arrived.is_set()

@@ -15,6 +15,7 @@ from wakelog.client.options import (
     ClientOptions,
     Settings,
     make_options,
+    plain_options,
     with_namespace,
     without_namespace,
 )
@@ -105,3 +106,19 @@ def test_a_near_name_is_found_among_all_arguments() -> None:
             if given.kind is inspect.Parameter.KEYWORD_ONLY
         }
     assert set(_OWN_ARGUMENTS) == own - {"connect", "now_ms"}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("name_servers", "a:1"), ("name_servers", (1,)), ("group", 1), ("timeout_ms", 0),
+        ("timeout_ms", "1"), ("retries_max", -1), ("pause_ms", -1), ("credentials", ("a", "b", "")),
+        ("credentials", Credentials(*NO_PATH)), ("tls", 1), ("namespace", None), ("dial", "a:1"),
+    ],
+)  # fmt: skip
+def test_options_of_a_user_are_checked_too(field: str, value: Any) -> None:
+    dial: Any = print
+    given = ClientOptions(("a:1",), "g", 1, 0, 0, Credentials("a", "b"), Tls(), "ns", dial)
+    assert plain_options(given) == given
+    with pytest.raises(InvalidArgument, match="access_key" if "5" in repr(value) else field):
+        plain_options(given._replace(**{field: value}))

@@ -1,6 +1,7 @@
 """Routes from name servers, asked in turn, and the error if none of them helps."""
 
 import asyncio
+import gc
 
 import pytest
 
@@ -237,3 +238,30 @@ def test_a_refresh_asks_for_every_topic_in_use_and_keeps_what_is_not_found() -> 
     assert [one.broker for one in routes.known_writable("T")] == ["b"]
     assert [one.broker for one in routes.known_writable("U")] == ["a"]
     assert set(routes.brokers) == {"a", "b", "c"} and routes.known_writable("V") == ()
+
+
+@pytest.mark.parametrize("ends", ["failed", "cancelled"])
+def test_an_answer_that_nobody_waits_for_any_more_is_dropped_in_silence(
+    ends: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = FakeCluster(routes={"T": {"a": 1}})
+    routes = routes_of(cluster, "names:9876")
+
+    async def run() -> None:
+        cluster.fail = lambda _, command: answer(command, ResponseCode.SYSTEM_BUSY)
+        caller = asyncio.ensure_future(routes.writable("T"))
+        await asyncio.sleep(0)
+        [finding] = routes._finding.values()
+        caller.cancel()
+        if ends == "cancelled":
+            finding.cancel()
+        await asyncio.wait([caller, finding])
+        del finding
+        await asyncio.sleep(0)
+        assert not routes._finding
+        cluster.fail = lambda *_: None
+        assert len(await routes.writable("T")) == 1
+
+    asyncio.run(run())
+    gc.collect()
+    assert not caplog.messages

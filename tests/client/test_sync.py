@@ -1,5 +1,6 @@
 """The blocking twin: the same names, one thread while something is open."""
 
+import asyncio
 import inspect
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from wakelog.client import sync
 from wakelog.client.consumer_message import ConsumerMessage
 from wakelog.client.errors import ClientError, InvalidArgument
 from wakelog.client.sync import LOOP, Blocking, blocking, blocking_context
+from wakelog.client.transactions import TransactionState
 
 
 class Twin:
@@ -220,3 +222,17 @@ def test_a_child_that_was_forked_gets_an_error_and_may_open_its_own() -> None:
         ["7", "this client is not open here. Use it inside of `with`", "7", ""],
         "",
     )
+
+
+def test_a_check_is_called_in_another_thread_and_may_block() -> None:
+    called: list[tuple[object, threading.Thread]] = []
+
+    def check(message: object) -> TransactionState:
+        called.append((message, threading.current_thread()))
+        return TransactionState.ROLLBACK
+
+    assert sync.Producer(NAME_SERVER).twin._ends._check is None
+    asked: Any = sync.Producer(NAME_SERVER, check=check).twin._ends._check
+    assert asyncio.run(asked("half")) is TransactionState.ROLLBACK
+    [(message, thread)] = called
+    assert message == "half" and thread is not threading.current_thread()

@@ -27,6 +27,7 @@ def test_why_a_segment_cannot_be_made_is_returned(tmp_path: Path) -> None:
         path.write_bytes(b"short")
         refusal = service.call(EPOCH, "make", str(path))
         assert refusal is not None and "5 bytes" in refusal
+        assert service.statistics() == {"made_count": 0, "failed_count": 1}
 
 
 def test_what_was_left_half_made_is_removed(tmp_path: Path) -> None:

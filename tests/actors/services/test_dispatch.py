@@ -210,3 +210,20 @@ def test_a_slave_that_has_only_old_messages_of_a_deleted_topic_dispatches_nothin
             dispatch.core.position == end and not Path(config.paths.consume_queue("T", 0)).exists()
         )
         dispatch.close()
+
+
+def test_what_was_dispatched_is_counted_by_topic(tmp_path: Path) -> None:
+    """As many messages as were put, with their records' bytes, however many steps there were."""
+    plan = service_plan(tmp_path, brokerRole="SLAVE", brokerId="1")
+    config, fs = plan.settings.store, FileSystem()
+    with open_plan_store(service_plan(tmp_path)) as store:
+        dispatch = Dispatch(fs, config, msgspec.convert(known_of(store), AttachRequest))
+        wanted: dict[str, tuple[int, int]] = {}
+        for count, topic in ((3, "T"), (2, "U"), (1, "T")):
+            begin = store.log.appended_offset
+            end = fill(store, count, topic=topic)
+            messages, size_bytes = wanted.get(topic, (0, 0))
+            wanted[topic] = messages + count, size_bytes + end - begin
+            dispatch.step(end)
+        assert dispatch.statistics()["puts_by_topic"] == wanted
+        dispatch.close()

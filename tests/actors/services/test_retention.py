@@ -5,7 +5,7 @@ import os
 import threading
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 from unittest import mock
@@ -38,6 +38,7 @@ from wakelog.actors.transport.clocks import steady_ms, wall_ms
 from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.storage.durability.sum_keeper import SumStatistics
 from wakelog.storage.durability.watermark import Watermark
+from wakelog.storage.errors import StoreFailed
 from wakelog.storage.file_system import DiskUsage, FileSystem
 from wakelog.storage.message_store import MessageStore
 from wakelog.storage.retention.leases import LEASE_MS, read_leases
@@ -394,3 +395,34 @@ def test_a_clock_that_jumps_ahead_makes_no_segment_old(
             monkeypatch.setattr(f"{module}.steady_ms", lambda ms=later_ms: jumped_ms + ms)
             found.append(service.call(EPOCH, "run", end, end)["begin"])
     assert found == [0, 0, 3 * SEGMENT_BYTES]
+
+
+def test_a_failure_is_logged_once_until_a_run_has_worked(
+    plan: ServicePlan, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise StoreFailed("/store", "read", OSError(5, "Input/output error"))
+
+    with attached_service(RetentionService, plan) as (service, store):
+        end, logged = fill(store, 1), []
+        for fails in (True, True, False, True):
+            with monkeypatch.context() as patched:
+                if fails:
+                    patched.setattr(f"{RetentionService.__module__}.read_retention_input", refuse)
+                with suppress(Refused):
+                    service.call(EPOCH, "run", end, end)
+            logged.append(sum("retention failed" in line for line in caplog.messages))
+    assert logged == [1, 1, 1, 2]
+
+
+def test_a_snapshot_has_each_segment_of_its_part_and_no_other(plan: ServicePlan) -> None:
+    with attached_service(RetentionService, plan) as (service, store):
+        end = fill_segments(store, 3)
+        borders = [n * SEGMENT_BYTES for n in range(4)]
+        near = [SEGMENT_BYTES + off for off in (-1, 0, 1)]
+        for begin, to in [*((at, end) for at in near), *((0, at) for at in near), (end, end)]:
+            snapshot = read_snapshot(lease(service, begin=begin, end=to)["snapshot"])
+            found = [segment.begin for segment in snapshot.segments]
+            wanted = [at for at in borders if at < to and at + SEGMENT_BYTES > begin]
+            assert found == wanted, (begin, to)
+        assert "ends at" in lease(service, begin=end, end=end - 1)["refused"]

@@ -7,6 +7,7 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -233,3 +234,16 @@ async def test_a_notification_that_failed_is_followed_by_another_try(
     host.release()
     assert [list(map(list, notes)) for notes in received] == [[[7]], []]
     assert "no place" in caplog.text and "reput" in caplog.text
+
+
+def test_an_unexpected_error_is_logged_once_until_another_comes(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    host = ServiceHost(toy_plan(tmp_path).to_builtins(), "toy", kind=Idle)
+    host.attach(known())
+    for error in (KeyError("a"), KeyError("a"), KeyError("b"), OSError(28, "No space left")):
+        vars(host.attached)["work"] = Mock(side_effect=error)
+        with pytest.raises(Refused):
+            host.call(EPOCH, "work")
+    host.release()
+    assert len([line for line in caplog.messages if "unexpected error" in line]) == 3

@@ -194,11 +194,13 @@ def test_key_runs_from_a_record_on(functions: ScanFunctions) -> None:
     for text in ("a", "ä", "b", "ö", "c"):
         log.add(properties(KEYS=text))
     columns = scanned(functions, log, delays_ms=DELAYS_MS)
-    runs = [
-        (end - begin, request.keys if request else None)
-        for begin, end, request in columns.key_runs(2)
-    ]
-    assert runs == [(1, "ö"), (1, None)]
+    whole = ["a", "ä", "b", "ö", "c"]
+    for first in range(6):
+        found: list[str] = []
+        for begin, end, request in columns.key_runs(first):
+            rows = columns.keys[KEY_RECORD, begin:end].tolist()
+            found += [whole[row] for row in rows] + ([request.keys or ""] if request else [])
+        assert found == whole[first:]
 
 
 def test_groups_of_equal_hash_stay_apart(functions: ScanFunctions) -> None:

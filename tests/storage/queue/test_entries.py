@@ -13,6 +13,7 @@ from wakelog.storage.queue.entries import (
     end_below,
     first_not_below,
     front_end,
+    last_near,
 )
 
 SIZE = 100
@@ -124,3 +125,24 @@ def test_few_entries_are_read_where_the_end_was_known() -> None:
     entries = Listed(sound(100_000, 200_000))
     assert end_at(entries, 1 << 60, low=99_998) == 100_000
     assert entries.reads_count <= 8
+
+
+@given(
+    st.lists(st.sampled_from([EMPTY, *((i * SIZE, SIZE, 0) for i in range(5))]), max_size=8),
+    st.integers(0, 7),
+    st.integers(0, 5),
+)
+def test_the_last_near_entry_is_that_of_a_look_at_each(
+    written: list[Entry], place: int, reached: int
+) -> None:
+    entries = Listed(written)
+    place = min(place, len(written))
+
+    def holds(one: Entry) -> bool:
+        return one[1] > 0 and one[0] < reached * SIZE
+
+    floor = written[place - 1][0] if place else -1
+    fitting = [
+        i for i in range(place + 1, len(written)) if holds(written[i]) and written[i][0] >= floor
+    ]
+    assert last_near(entries, place, len(written), holds) == (fitting[-1] if fitting else None)

@@ -11,6 +11,7 @@ from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.stores import NOW_MS, store_config
 from wakelog.protocol.record import MAGIC_OFFSET, encode_blank
 from wakelog.storage.log.commit_log import CommitLog
+from wakelog.storage.recovery import log_end
 from wakelog.storage.recovery.log_end import LogEnd, LogEndSearch
 from wakelog.storage.recovery.queues import QueueEnds
 
@@ -284,3 +285,16 @@ def test_what_another_broker_wrote_over_below_the_watermark_ends_the_log() -> No
         log.overwrite(log.places[i] + 56, newer.to_bytes(8, "big"))
     log.overwrite(log.places[5], b"\x55" * 8)
     assert log.search(watermark=log.end).physical_offset == log.places[5]
+
+
+@pytest.mark.parametrize("piece_bytes", [100, 4096])
+def test_a_record_longer_than_a_piece_is_checked_whole(
+    piece_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_end, "PIECE_BYTES", piece_bytes)
+    log = Log(20)
+    for body_bytes in (1, 3_000, 10, 3_500):
+        log.log.append(draft(bytes(body_bytes)), NOW_MS + 30_000)
+    end = log.log.write_pending()
+    found = log.search()
+    assert (found.physical_offset, found.records_checked_count) == (end, 24)
