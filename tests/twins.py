@@ -9,7 +9,7 @@ from wakelog.client import consumer_message, plain_messages
 from wakelog.compiled import library
 from wakelog.compiled.build import BuildFailed, build
 from wakelog.compiled.library import choose
-from wakelog.protocol import compiled_run, frame, plain_run, run_responses
+from wakelog.protocol import compiled_run, frame, plain_run, record, run_responses
 from wakelog.storage.read import reader
 
 
@@ -22,6 +22,7 @@ def build_library() -> None:
         vars(library)["CHOICE"] = choice
         compiled_run._library = run_responses._library = reader._library = choice.library
         plain_messages._library = consumer_message._library = choice.library
+        record._library = choice.library
         frame.read_run = compiled_run.read_run
 
 
@@ -37,5 +38,5 @@ def use_twin(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     is_compiled = name == "compiled"
     read_run = compiled_run.read_run if is_compiled else plain_run.read_run
     monkeypatch.setattr(frame, "read_run", read_run)
-    for module in (run_responses, reader, plain_messages, consumer_message):
+    for module in (run_responses, reader, plain_messages, consumer_message, record):
         monkeypatch.setattr(module, "_library", library.CHOICE.library if is_compiled else None)

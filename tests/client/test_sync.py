@@ -117,7 +117,8 @@ def test_both_consumers_and_their_messages_have_the_same_names() -> None:
     settings = inspect.signature(sync.Consumer).parameters
     theirs = inspect.signature(aio_consumer.Consumer).parameters
     assert theirs.keys() - settings.keys() == {"connect", "now_ms"}
-    missing = {"size_bytes", "local_returns_count", "given_at", "queue", "settler"}
+    of_instances = {"record", "broker", "namespace", "queue"}
+    missing = {"size_bytes", "local_returns_count", "given_at", "settler"} | of_instances
     assert names(ConsumerMessage) - names(sync.ConsumerMessage) == missing
 
 

@@ -13,9 +13,16 @@ from tests.fakes.records import record
 from wakelog.client import consumer_message
 from wakelog.client.consumer_message import ConsumerMessage, Elsewhere, Origin, decode_messages
 from wakelog.client.errors import ClientError
+from wakelog.protocol import record as record_module
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.errors import RemoteProtocolError
-from wakelog.protocol.record import BODY_CRC_OFFSET, HEAD_BYTES_V4, decode_record
+from wakelog.protocol.record import (
+    BODY_CRC_OFFSET,
+    HEAD_BYTES_V4,
+    MessageRecord,
+    decode_record,
+    host_text,
+)
 from wakelog.protocol.sys_flag import MESSAGE_COMPRESSED
 
 QUEUE: Final = MessageQueue("%RETRY%g", "broker", 3)
@@ -54,11 +61,20 @@ def pull_of(random: Random) -> bytes:
     return bytes(pull)
 
 
+def plain_record(pull: Any, position: int) -> MessageRecord:
+    """Return the record that plain Python decodes. Raises: RemoteProtocolError."""
+    library, record_module._library = record_module._library, None
+    try:
+        return decode_record(pull, position)
+    finally:
+        record_module._library = library
+
+
 def eager(pull: Any, tags: frozenset[str]) -> list[ConsumerMessage]:
     """Return what the library's twin makes. Raises: RemoteProtocolError."""
     found, position = [], 0
     while position < len(pull):
-        message = ConsumerMessage(decode_record(pull, position), QUEUE, SETTLER)
+        message = ConsumerMessage(plain_record(pull, position), QUEUE, SETTLER)
         if not tags or message.tags in tags:
             found.append(message)
         position += message.size_bytes
@@ -131,3 +147,18 @@ def _try_calls(pull: memoryview, random: Random) -> None:
         arguments[random.randrange(4)] = random.choice(odd)
     with suppress(ValueError, TypeError, AttributeError):
         library.make_messages(*arguments)
+    positions: tuple[Any, ...] = (
+        -(1 << 63),
+        -1,
+        0,
+        0,
+        1,
+        len(pull) - 1,
+        len(pull),
+        1 << 40,
+        1 << 70,
+        None,
+    )
+    texts: tuple[Any, ...] = (host_text, host_text, lambda _: None, {}.__getitem__, None)
+    with suppress(OverflowError, TypeError, KeyError):
+        library.decode_record(pull, random.choice(positions), random.choice(texts))

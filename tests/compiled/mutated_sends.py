@@ -20,7 +20,7 @@ from typing import Final
 from tests.compiled import mutated_lists, mutated_messages, mutated_pulls
 from tests.hostile_frames import PIECES, VALUES
 from wakelog.client import consumer_message, plain_messages
-from wakelog.protocol import compiled_run, plain_run, run_responses
+from wakelog.protocol import compiled_run, plain_run, record, run_responses
 from wakelog.protocol.batch import encode_batch_body
 from wakelog.protocol.properties import decode_properties
 from wakelog.protocol.record import record_encoder
@@ -259,6 +259,7 @@ def main(arguments: Sequence[str]) -> int:
     loader.exec_module(library)
     compiled_run._library = run_responses._library = reader._library = library
     plain_messages._library = consumer_message._library = library
+    record._library = library
     read = stored = 0
     for seed, chunk in zip(range(count), MutatedSends(count), strict=False):
         sends, records = compare(memoryview(array("B", chunk)), seed)

@@ -360,6 +360,21 @@ def test_messages_that_cannot_be_made_are_kept_nowhere(functions: Library) -> No
 
 
 @needs_library
+def test_a_record_that_is_decoded_is_kept_nowhere(functions: Library) -> None:
+    [pull], text = records(1), "address" * 9
+    hosts: list[Any] = [lambda _: text, lambda _: None, {}.__getitem__, None]
+    references = sys.getrefcount(pull), sys.getrefcount(text)
+    for host_text in hosts:
+        for _ in range(10):
+            with suppress(KeyError, TypeError):
+                functions.decode_record(pull, 0, host_text)
+    assert functions.decode_record(pull, 0, hosts[0])[8][0] is text
+    assert functions.decode_record(pull, -1, hosts[0]) == ()
+    assert functions.decode_record(pull, 1, hosts[0]) == ()
+    assert (sys.getrefcount(pull), sys.getrefcount(text)) == references
+
+
+@needs_library
 def test_a_room_has_the_size_that_was_asked_for(functions: Library) -> None:
     for size_bytes in (0, 1, 1_000_000):
         room = functions.make_room(size_bytes)

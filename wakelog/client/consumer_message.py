@@ -23,6 +23,7 @@ from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.names import RETRY_PREFIX
 from wakelog.protocol.properties import RETRY_TOPIC
 from wakelog.protocol.record import MessageRecord, decode_record
+from wakelog.protocol.sys_flag import MESSAGE_COMPRESSED
 
 SHARED_BYTES_MAX: Final = 1 << 20
 """Of the pull that a message shares: it keeps so many in memory until somebody looks at it."""
@@ -31,8 +32,6 @@ SHARED_BYTES_EACH_MAX: Final = 4 << 10
 
 
 _library: Library | None = CHOICE.library
-
-OWN_NAMES: Final = frozenset({"record", "broker", "namespace"})
 
 
 class Settler(Protocol):
@@ -114,6 +113,25 @@ class Origin:
         self.own = self if body is None else Origin(None, queue, settler)
 
 
+class Decoded:
+    """An attribute of a message that has it itself once it is decoded."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        """Note the name."""
+        self._name = name
+
+    def __get__(self, message: "ConsumerMessage | None", owner: type) -> Any:
+        """Decode it. Raises: ClientError for a body that cannot be inflated."""
+        if message is None:
+            return self
+        origin = message._origin
+        if origin.body is not None:
+            message._own(decode_record(origin.body, message._begin), origin.own)
+        if self._name == "body" and message.record.sys_flag & MESSAGE_COMPRESSED:
+            message.body = message._inflated()
+        return getattr(message, self._name)  # maybe of another thread, which did the same
+
+
 class ConsumerMessage(ReceivedMessage):
     """One message of one queue. A copy by pickle has its content, and no consumer.
 
@@ -135,25 +153,18 @@ class ConsumerMessage(ReceivedMessage):
 
     def __init__(self, record: MessageRecord, queue: MessageQueue, settler: Settler) -> None:
         """Have a record of its own."""
+        self.queue_offset, self.size_bytes = record.queue_offset, record.size_bytes
         self._own(record, Origin(None, queue, settler))
 
     def _own(self, record: MessageRecord, origin: Origin) -> None:
         self.record, self.broker = record, origin.queue.broker_name
         self.namespace = origin.settler.namespace
-        self._origin = origin
-        self.queue_offset, self.size_bytes = record.queue_offset, record.size_bytes
+        if not record.sys_flag & MESSAGE_COMPRESSED:
+            self.body = record.body
+        self._origin = origin  # last: then all is there
 
-    if not TYPE_CHECKING:  # a checker would believe that it had every attribute
-
-        def __getattr__(self, name: str) -> Any:
-            """Decode the record, when one of what `_own` sets is asked for before."""
-            if name not in OWN_NAMES:
-                cause = f"{type(self).__name__!r} object has no attribute {name!r}"
-                raise AttributeError(cause, name=name, obj=self)
-            origin = self._origin
-            if origin.body is not None:
-                self._own(decode_record(origin.body, self._begin), origin.own)
-            return self.__dict__[name]  # of another thread, maybe
+    if not TYPE_CHECKING:
+        record, broker, namespace, body = Decoded(), Decoded(), Decoded(), Decoded()
 
     @property
     def queue(self) -> MessageQueue:
@@ -173,7 +184,7 @@ class ConsumerMessage(ReceivedMessage):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Be a copy."""
         rest = dict(state)
-        self._own(rest["record"], Origin(None, rest.pop("queue"), rest.pop("settler")))
+        self.__init__(rest["record"], rest.pop("queue"), rest.pop("settler"))  # type: ignore[misc]
         self.__dict__.update(rest)
 
     @property
@@ -232,11 +243,11 @@ def decode_messages(
         if len(body) > min(SHARED_BYTES_MAX, SHARED_BYTES_EACH_MAX * len(found)):
             for message in found:
                 message.record  # noqa: B018 - decodes it
-    view, new = memoryview(body), ConsumerMessage.__new__
+    view = memoryview(body)
     while position < len(view):
         record = decode_record(view, position)
-        message = new(ConsumerMessage)
-        message._own(record, origin.own)
+        message = ConsumerMessage(record, queue, settler)
+        message._origin = origin.own
         if not tags or message.tags in tags:
             found.append(message)
         position += record.size_bytes

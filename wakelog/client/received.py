@@ -40,6 +40,9 @@ class ReceivedMessage:
     @cached_property
     def body(self) -> bytes:
         """What the producer gave, inflated. Raises: ClientError if that cannot be done."""
+        return self._inflated()
+
+    def _inflated(self) -> bytes:
         try:
             return inflate(self.record.body, self.record.sys_flag)
         except RemoteProtocolError as error:

@@ -35,6 +35,7 @@ PyObject *refuse_arguments(struct arguments *arguments, const char *why);
 PyObject *return_numbers(struct arguments *arguments, int count, const int64_t *numbers);
 
 PyObject *py_encode_list(PyObject *self, PyObject *const *args, Py_ssize_t count);
+PyObject *py_decode_record(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *py_make_messages(PyObject *self, PyObject *const *args, Py_ssize_t count);
 
 /* The functions over columns of records. */

@@ -104,6 +104,15 @@ class Library(ScanFunctions, RowFunctions, BatchFunctions, Protocol):
         """
         ...
 
+    def decode_record(
+        self, buffer: Buffer, position: int, host_text: Callable[[bytes], str], /
+    ) -> tuple[Any, ...]:
+        """Return the fields of `MessageRecord`, () if the record is damaged.
+
+        host_text: returns the 4 or 16 bytes of an address as text.
+        """
+        ...
+
     def make_messages(
         self, body: Buffer, message_type: type[Any], origin: object, tags: Collection[str], /
     ) -> tuple[list[Any], int]:

@@ -15,21 +15,6 @@ struct maker {
     NewFunction new;
 };
 
-/* Read the record at `at`. Return its size, 0 if decode_record would refuse it: a negative length
-   counts as none where logs are scanned, and as damage here. */
-static int64_t read_pulled(struct buffer buffer, int64_t at, struct row *row) {
-    if (buffer.size - at < PHYSICAL_OFFSET_AT + 8)
-        return 0;
-    const uint8_t *head = buffer.begin + at;
-    int64_t size = read_record(buffer.begin, at, buffer.size, get_64(head + PHYSICAL_OFFSET_AT),
-                               row);
-    if (!size)
-        return 0;
-    int64_t body_bytes_at = BODY_SIZE_AT_V4 + hosts_extra_bytes(row->sys_flag);
-    int is_negative = head[body_bytes_at] >> 7 || buffer.begin[row->properties_begin - 2] >> 7;
-    return is_negative ? 0 : size;
-}
-
 /* Whether the record has one of the tags; -1 with an error set. */
 static int is_wanted(const struct maker *maker, struct buffer buffer, const struct row *row) {
     struct found found;
@@ -70,7 +55,7 @@ static PyObject *message_of(const struct maker *maker, int64_t begin, const stru
 static int64_t append_messages(const struct maker *maker, struct buffer buffer, PyObject *list) {
     struct row row;
     int64_t at = 0, size;
-    while ((size = read_pulled(buffer, at, &row))) {
+    while ((size = read_whole(buffer, at, &row))) {
         int wanted = is_wanted(maker, buffer, &row);
         PyObject *message = wanted > 0 ? message_of(maker, at, &row) : NULL;
         int failed = wanted < 0 || (wanted && (!message || PyList_Append(list, message) < 0));

@@ -275,6 +275,7 @@ static PyMethodDef FUNCTIONS[] = {
     {"encode_records", py_encode_records, METH_FASTCALL, "See wakelog.compiled.library."},
     {"encode_responses", py_encode_responses, METH_FASTCALL, "See wakelog.compiled.library."},
     {"encode_list", py_encode_list, METH_FASTCALL, "See wakelog.compiled.library."},
+    {"decode_record", py_decode_record, METH_FASTCALL, "See wakelog.compiled.library."},
     {"make_messages", py_make_messages, METH_FASTCALL, "See wakelog.compiled.library."},
     {"choose_stretch", py_choose_stretch, METH_FASTCALL, "See wakelog.compiled.library."},
     {"filter_entries", py_filter_entries, METH_FASTCALL, "See wakelog.compiled.library."},

@@ -124,6 +124,21 @@ static inline int64_t read_record(const uint8_t *buffer, int64_t at, int64_t end
     return size;
 }
 
+/* Read the record at `at`, wherever in a log it lies. Return its size, 0 if decode_record of
+   record.py would refuse it: a negative length counts as none above, and as damage here. */
+static inline int64_t read_whole(struct buffer buffer, int64_t at, struct row *row) {
+    if (buffer.size - at < PHYSICAL_OFFSET_AT + 8)
+        return 0;
+    const uint8_t *head = buffer.begin + at;
+    int64_t size = read_record(buffer.begin, at, buffer.size, get_64(head + PHYSICAL_OFFSET_AT),
+                               row);
+    if (!size)
+        return 0;
+    int64_t body_bytes_at = BODY_SIZE_AT_V4 + hosts_extra_bytes(row->sys_flag);
+    int is_negative = head[body_bytes_at] >> 7 || buffer.begin[row->properties_begin - 2] >> 7;
+    return is_negative ? 0 : size;
+}
+
 /* Continue a Java hash with bytes; *seen gets the or of all. Of text beyond ASCII it is not that
    of Java.
 

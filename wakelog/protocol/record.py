@@ -41,7 +41,7 @@ from typing import Final
 import crcmod.predefined
 import msgspec
 
-from wakelog.compiled.library import crc32
+from wakelog.compiled.library import CHOICE, Library, crc32
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.errors import LocalProtocolError, RemoteProtocolError
 from wakelog.protocol.sys_flag import MESSAGE_BORN_HOST_V6, MESSAGE_STORE_HOST_V6
@@ -94,6 +94,8 @@ CRC_MASK: Final = 0x7FFFFFFF
 HOST_FLAGS: Final = MESSAGE_BORN_HOST_V6 | MESSAGE_STORE_HOST_V6
 HOST_FLAGS_OFFSET: Final = SYS_FLAG_OFFSET + 3
 """The byte of sys_flag that holds both V6 bits."""
+
+_library: Library | None = CHOICE.library
 
 _HOST_MEMO_ENTRIES_MAX = 4096
 _TOPIC_MEMO_ENTRIES_MAX = 1024
@@ -329,6 +331,8 @@ def decode_record(buffer: bytes | bytearray | memoryview, position: int = 0) -> 
     Raises:
         RemoteProtocolError: if it is no message, or its lengths do not add up.
     """
+    if _library is not None and (fields := _library.decode_record(buffer, position, host_text)):
+        return MessageRecord(*fields)
     view = memoryview(buffer)
     left_bytes = len(view) - position
     if left_bytes < RECORD_BYTES_MIN:
