@@ -144,16 +144,21 @@ def test_a_message_without_a_consumer_comes_no_more(monkeypatch: pytest.MonkeyPa
     run(body)
 
 
-@pytest.mark.parametrize("taken_ms", [0, 400])
-@pytest.mark.parametrize("is_ordered", [False, True])
-def test_all_that_an_operator_sees(
+AWAY = MessageQueue("U", "a", 0)
+
+
+def reported(
     is_ordered: bool, taken_ms: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Ten seconds after the start: of four messages one is in hand, one is gone, one came back."""
+) -> ConsumerRunningInfo:
+    """Return what is said ten seconds after the start: of a queue, and of one that leaves.
+
+    taken_ms: when three of four messages were taken, of which one is in hand, one is gone, and one
+        came back; 0 if none was.
+    """
     clock = {"steady": 1_000}
     monkeypatch.setattr(module, "steady_ms", lambda: clock["steady"])
     monkeypatch.setattr(module, "wall_ms", lambda: STORE_MS + clock["steady"])
-    inbox, away = Inbox(), MessageQueue("U", "a", 0)
+    inbox = Inbox()
     instance = SimpleNamespace(
         address="10.0.0.1", options=ClientOptions(("n:1", "m:2"), group="g"),
         connections=None, routes=None,
@@ -163,12 +168,12 @@ def test_all_that_an_operator_sees(
     questions = ConsumerQuestions(
         SETTLER, cast(ClientInstance, instance), cast(GroupMember, member), inbox
     )
-    for place, count in ((Q1, 4), (away, 0)):
+    for place, count in ((Q1, 4), (AWAY, 0)):
         held: Queue = ProcessQueue(place, 7, is_ordered=False)
         inbox.add(held)
         records = map(decode_record, messages(count, queue_id=1, first=7))
         held.put([ConsumerMessage(each, place, SETTLER) for each in records], 7 + count)
-    inbox.leaving.add(away)
+    inbox.leaving.add(AWAY)
     queue = inbox.queues[Q1]
     queue.pulled_ms = 300
     if taken_ms:
@@ -178,8 +183,16 @@ def test_all_that_an_operator_sees(
     inbox.locked(Q1, 1_000)
     queue.size_bytes, clock["steady"] = 3 << 20, 11_000
     command = RemotingCommand(int(RequestCode.GET_CONSUMER_RUNNING_INFO))
-    reported = asyncio.run(questions._report_all("a:1", command))
-    info = decode_body(ConsumerRunningInfo, reported.body)
+    found = asyncio.run(questions._report_all("a:1", command))
+    return decode_body(ConsumerRunningInfo, found.body)
+
+
+@pytest.mark.parametrize("taken_ms", [0, 400])
+@pytest.mark.parametrize("is_ordered", [False, True])
+def test_all_that_an_operator_sees(
+    is_ordered: bool, taken_ms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = reported(is_ordered, taken_ms, monkeypatch)
     idle = dict.fromkeys(
         (
             "transactionMsgMinOffset",
@@ -207,7 +220,7 @@ def test_all_that_an_operator_sees(
             "lastPullTimestamp": STORE_MS + 300,
             "lastConsumeTimestamp": STORE_MS + taken_ms if taken_ms else 0,
         },
-        away: idle | nothing | {"commitOffset": 7, "locked": False, "droped": True},
+        AWAY: idle | nothing | {"commitOffset": 7, "locked": False, "droped": True},
     }
     still = {"pullRT": 0.0, "consumeRT": 0.0}
     rates = ("pullTPS", "consumeOKTPS", "consumeFailedTPS", "consumeFailedMsgs")

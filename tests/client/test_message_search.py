@@ -1,15 +1,22 @@
 """Searches for messages: by time, key, id and place, each with its limits."""
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
-from typing import TypeVar
+from itertools import chain
+from types import SimpleNamespace
+from typing import Any, TypeVar, cast
 
 import pytest
 
+from tests.client.clusters import NAME_SERVER, FakeCluster, Queue
+from tests.fakes.records import STORE_MS, properties, record
 from wakelog.client.admin import Admin, open_admin
 from wakelog.client.errors import ClientError
 from wakelog.client.message_search import (
+    KEYED_MAX,
+    Found,
     SearchBounds,
     Sought,
     anywhere,
@@ -18,9 +25,14 @@ from wakelog.client.message_search import (
     by_key,
     by_time,
 )
+from wakelog.client.options import ClientOptions
 from wakelog.client.received import ReceivedMessage
 from wakelog.client.sync import Producer
+from wakelog.protocol.bodies import BrokerData, TopicRouteData
+from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.message_id import create_message_id
+from wakelog.protocol.record import MessageRecord, decode_record
 from wakelog.testing.embedded_broker import EmbeddedBroker
 
 Result = TypeVar("Result")
@@ -141,3 +153,112 @@ def test_a_key_is_found_without_its_topic(broker: EmbeddedBroker) -> None:
         ask(broker, lambda admin: anywhere(admin, "k3", ["no-such-topic"]))
     late = ask(broker, lambda admin: anywhere(admin, "k3", [TOPIC], SearchBounds(seconds=0)))
     assert late.limits == ["1 of 1 topics were not searched"]
+
+
+class Searched:
+    """An Admin over fake brokers: random messages in three queues, two of them at broker a."""
+
+    def __init__(self, seed: int) -> None:
+        chance = random.Random(seed)
+        times = chance.sample(range(STORE_MS, STORE_MS + 10_000), 60)
+        places = [("a", TOPIC, 0), ("a", TOPIC, 1), ("b", TOPIC, 0)]
+        chosen: dict[Queue, list[int]] = {place: [] for place in places}
+        for time_ms in sorted(times):
+            chosen[chance.choice(places)].append(time_ms)
+        self.cluster = FakeCluster(
+            {
+                (broker, topic, queue_id): [
+                    record(
+                        1000 * n, topic=topic, queue_id=queue_id, queue_offset=n,
+                        store_timestamp_ms=time_ms, body=b"%d" % time_ms,
+                    )
+                    for n, time_ms in enumerate(found)
+                ]
+                for (broker, topic, queue_id), found in chosen.items()
+            }
+        )  # fmt: skip
+        self.chosen = chosen
+
+    def search(self, wanted: Sought, **limits: Any) -> tuple[list[int], Found]:
+        """Return the times of what is found, and all that is said of it."""
+        admin = Admin(self.cluster, ClientOptions((NAME_SERVER,), retries_max=0))
+        found = asyncio.run(by_time(admin, wanted, SearchBounds(**limits)))
+        return [each.record.store_timestamp_ms for each in found.messages], found
+
+
+@pytest.mark.parametrize("is_oldest_first", [False, True])
+@pytest.mark.parametrize("seed", range(2))
+def test_what_is_found_is_what_a_plain_search_finds(seed: int, is_oldest_first: bool) -> None:
+    searched = Searched(seed)
+    every = sorted(chain.from_iterable(searched.chosen.values()), reverse=not is_oldest_first)
+    wanted = Sought(TOPIC, is_oldest_first=is_oldest_first)
+    word = "oldest" if is_oldest_first else "newest"
+    for rows in (1, 7, len(every) - 1, len(every), len(every) + 1):
+        times, found = searched.search(wanted, rows=rows)
+        assert times == every[:rows]
+        said = [f"the {word} {rows:,} are shown, and there may be more"]
+        assert found.limits == (said if rows < len(every) else [])
+    low, high = sorted(every)[10], sorted(every)[50]
+    for from_ms, to_ms in ((low, 0), (0, high), (low, high), (low + 1, high - 1), (high, high)):
+        times, _ = searched.search(wanted._replace(from_ms=from_ms, to_ms=to_ms))
+        assert times == [each for each in every if from_ms <= each <= (to_ms or each)]
+
+
+def test_a_search_reads_so_many_messages_and_says_if_there_are_more() -> None:
+    searched = Searched(9)
+    count = 60
+    for examined in (1, count // 2, count - 1, count, count + 1):
+        _, found = searched.search(Sought(TOPIC, text="nowhere"), examined=examined)
+        more = [f"{found.examined:,} messages were read, and there are more"]
+        assert found.limits == (more if found.examined < count else [])
+        assert min(examined, count) <= found.examined <= min(examined + 3 * 32, count)
+    body_bytes = len(str(STORE_MS))
+    for held in (1, 5):
+        times, found = searched.search(Sought(TOPIC), body_bytes=held * body_bytes)
+        assert len(times) == held + 1 and found.limits == ["bodies of 0 MiB were found"]
+
+
+@pytest.mark.parametrize("code", [RequestCode.GET_MAX_OFFSET, RequestCode.PULL_MESSAGE])
+def test_a_queue_that_cannot_be_read_is_named_and_the_others_are_searched(
+    code: RequestCode,
+) -> None:
+    searched = Searched(5)
+
+    def fail(address: str, command: RemotingCommand) -> RemotingCommand | None:
+        if address == "b:10911" and command.code == code:
+            return answer(command, ResponseCode.NO_PERMISSION, "no")
+        return None
+
+    searched.cluster.fail = fail
+    times, found = searched.search(Sought(TOPIC))
+    read = searched.chosen["a", TOPIC, 0] + searched.chosen["a", TOPIC, 1]
+    assert times == sorted(read, reverse=True)
+    [said] = found.limits
+    assert said.startswith("queue 0 of b is missing: ")
+
+
+@pytest.mark.parametrize("count", [3, KEYED_MAX - 1, KEYED_MAX])
+def test_a_search_by_key_says_its_limits(count: int) -> None:
+    """One of the messages has the hash of the key, and another key."""
+    made = [
+        decode_record(
+            record(n, properties(KEYS="k" if n else "l"), store_timestamp_ms=STORE_MS + n)
+        )
+        for n in range(count)
+    ]
+
+    async def query(_topic: str, _key: str, asked: int) -> list[MessageRecord]:
+        assert asked == KEYED_MAX
+        return made
+
+    async def route(_topic: str) -> TopicRouteData:
+        return TopicRouteData(broker_datas=[BrokerData("c", "a", {0: "127.0.0.1:10911"})])
+
+    admin = cast(Admin, SimpleNamespace(query_messages=query, route=route))
+    for rows in (2, count - 1, count):
+        found = asyncio.run(by_key(admin, TOPIC, "k", SearchBounds(rows=rows)))
+        newest = [STORE_MS + n for n in range(count - 1, 0, -1)]
+        assert [each.record.store_timestamp_ms for each in found.messages] == newest[:rows]
+        assert {each.broker for each in found.messages} == {"a"} and found.examined == count
+        said = ["brokers were asked for 64 messages of the key each"] * (count == KEYED_MAX)
+        assert found.limits == said + [f"the newest {rows:,} are shown"] * (rows < count - 1)

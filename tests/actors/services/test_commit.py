@@ -158,3 +158,24 @@ async def test_a_copy_that_failed_is_made_again(
         last_end = harness.put(b"z")
         await harness.wait_committed(last_end)
         assert attempts()[count][0][2:4] == (end, last_end), "only what is new"
+
+
+@on_loop
+async def test_the_copies_go_by_the_times_that_are_set_now_and_a_refusal_is_said_meanwhile(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Harness(tmp_path).running() as harness:
+        client, config = harness.client, harness.client.broker.plan.settings.store
+        config.commit_interval_commit_log_ms, config.commit_commit_log_least_pages = 2, 3
+        config.commit_commit_log_thorough_interval_ms = 4
+        client.use_settings()
+        due = client._due
+        assert (due.interval_ms, due.least_pages, due.thorough_interval_ms) == (2, 3, 4)
+        said = []
+        for refusal in ("no space", "no space", None, "no space"):
+            harness.refusal = refusal
+            harness.put(b"x" * 100)
+            assert await client._copy(harness.log.end_offset) is (refusal is None)
+            said.append((client.refusal is not None, caplog.text.count("commit failed")))
+        assert said == [(True, 1), (True, 1), (False, 1), (True, 2)]
+        harness.refusal = None
