@@ -43,8 +43,8 @@ class Kind(Enum):
 class Row(NamedTuple):
     """One way of using a broker; the first figure is what the row is about.
 
-    workers: threads or messages in flight of the client; messages a second of ``latency``; frames
-        in flight on each of ``connections``.
+    workers: threads or messages in flight of the client; messages a second of ``latency`` and
+        ``frames-latency``; frames in flight on each of ``connections``.
     driver_options: of the real client's JVM.
     has_slave: the broker is a SYNC_MASTER, and a slave of the same side follows it.
     own_settings: what only wakelog gets, for 4.9.3 does not know it.
@@ -239,6 +239,15 @@ ROWS = (
     ),
     Row("frames-oneway", Kind.FRAMES, _REPORTED, "oneway", 64, 200_000, warmup=100_000),
     Row("frames-batch", Kind.FRAMES, _REPORTED_SENDS, "batch", 8, 320_000, warmup=160_000),
+    Row(
+        "frames-latency",
+        Kind.FRAMES,
+        (_P50, _P99, _BROKER_CPU, _CPU, *_MEMORY),
+        "delivery",
+        500,
+        5_000,
+        warmup=2_500,
+    ),
     Row("catch-up", Kind.CATCH_UP, _CATCH_UP, "up", messages=REBUILD_MESSAGES),
     Row("rebuild", Kind.REBUILD, _REBUILD, "up", messages=REBUILD_MESSAGES),
     Row("idle", Kind.IDLE, _IDLE, "up"),

@@ -2,22 +2,25 @@ import java.io.ByteArrayOutputStream;
 import java.io.DataInputStream;
 import java.io.DataOutputStream;
 import java.io.IOException;
+import java.io.OutputStream;
 import java.net.Socket;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.locks.LockSupport;
 
 /**
  * A load so light that the broker is what saturates: frames are built once, only opaque is patched.
  *
  * <p>Usage: {@code java FrameLoad.java HOST PORT MODE CONNECTIONS WINDOW WARMUP COUNT BODY_BYTES TOPIC
- * QUEUES TOPICS}. MODE is {@code send}, {@code oneway} or {@code batch} (32 messages a frame, COUNT counts
- * messages). TOPIC is a format of the topic's number, and each has QUEUES queues, which get messages in turn.
- * All connections are made before the warm-up. Each keeps WINDOW frames in flight. A one-way message counts once the queues' max offsets cover
- * it, and the time ends when they stand still or cover all. After the warm-up it prints
- * {@code warm} and waits for a line; at last it prints one line of JSON.
+ * QUEUES TOPICS}. MODE is {@code send}, {@code oneway}, {@code batch} (32 messages a frame, COUNT counts
+ * messages) or {@code delivery}. TOPIC is a format of the topic's number, and each has QUEUES queues, which get
+ * messages in turn. All connections are made before the warm-up. Each keeps WINDOW frames in flight. A one-way
+ * message counts once the queues' max offsets cover it, and the time ends when they stand still or cover all. A
+ * delivery is timed from the send to the answer of a pull that waits on another connection; WINDOW of them begin
+ * in a second. After the warm-up it prints {@code warm} and waits for a line; at last it prints one line of JSON.
  */
 public final class FrameLoad {
     private static final int BATCH_MESSAGES = 32;
@@ -26,6 +29,8 @@ public final class FrameLoad {
     private static final int SEND = 310;
     private static final int SEND_BATCH = 320;
     private static final int GET_MAX_OFFSET = 30;
+    private static final int PULL = 11;
+    private static final int HOLD_MILLIS = 15_000;
     private static final long STANDSTILL_NANOS_MAX = 3_000_000_000L;
     private static final int READ_BYTES = 1 << 20;
     private static final int READ_BYTES_LEAST = 1 << 14;
@@ -134,22 +139,26 @@ public final class FrameLoad {
         try (Socket socket = new Socket(host, port)) {
             DataInputStream in = new DataInputStream(socket.getInputStream());
             for (int queue = 0; queue < queues; queue++) {
-                String fields = "\"queueId\":\"" + queue + "\",\"topic\":\"" + topic + "\"";
-                byte[] header;
-                do {  // a broker that has too much to do refuses to look: nothing is lost by that
-                    socket.getOutputStream().write(request(GET_MAX_OFFSET, fields, 0, new byte[0]));
-                    header = readHeader(in);
-                } while (indexOf(header, CODE_BUSY) >= 0);
-                count(header);
-                int at = indexOf(header, OFFSET_FIELD) + OFFSET_FIELD.length;
-                long offset = 0;
-                while (header[at] >= '0' && header[at] <= '9') {
-                    offset = offset * 10 + header[at++] - '0';
-                }
-                sum += offset;
+                sum += maxOffset(queue, in, socket.getOutputStream());
             }
         }
         return sum;
+    }
+
+    private long maxOffset(int queue, DataInputStream in, OutputStream out) throws IOException {
+        String fields = "\"queueId\":\"" + queue + "\",\"topic\":\"" + topic + "\"";
+        byte[] header;
+        do {  // a broker that has too much to do refuses to look: nothing is lost by that
+            out.write(request(GET_MAX_OFFSET, fields, 0, new byte[0]));
+            header = readHeader(in);
+        } while (indexOf(header, CODE_BUSY) >= 0);
+        count(header);
+        int at = indexOf(header, OFFSET_FIELD) + OFFSET_FIELD.length;
+        long offset = 0;
+        while (header[at] >= '0' && header[at] <= '9') {
+            offset = offset * 10 + header[at++] - '0';
+        }
+        return offset;
     }
 
     private void drive(Socket socket, int frames, int seed, long[] latencies, int readBytes) throws IOException {
@@ -157,6 +166,10 @@ public final class FrameLoad {
         DataOutputStream out = new DataOutputStream(socket.getOutputStream());
         if (mode.equals("oneway")) {
             driveOneway(frames, in, out, latencies);
+            return;
+        }
+        if (mode.equals("delivery")) {
+            driveDeliveries(frames, in, out, latencies);
             return;
         }
         // A frame for each queue, made when it is first sent: one of many connections sends to few queues.
@@ -204,6 +217,36 @@ public final class FrameLoad {
         out.write(templates(0)[0]);
         readHeader(in);
         latencies[0] = System.nanoTime() - begin;
+    }
+
+    private void driveDeliveries(int frames, DataInputStream in, DataOutputStream out, long[] latencies)
+        throws IOException {
+        byte[] template = templates(0)[0];
+        try (Socket other = new Socket(host, port)) {
+            other.setTcpNoDelay(true);
+            DataInputStream pulled = new DataInputStream(other.getInputStream());
+            long offset = maxOffset(0, pulled, other.getOutputStream());
+            long gap = 1_000_000_000L / window;
+            long next = System.nanoTime() + gap;
+            for (int index = 0; index < frames; index++, offset++, next += gap) {
+                other.getOutputStream().write(pull(offset));
+                while (System.nanoTime() < next) {
+                    LockSupport.parkNanos(Math.max(1, next - System.nanoTime()));
+                }
+                long sent = System.nanoTime();
+                out.write(template);
+                count(readHeader(pulled));
+                latencies[index] = System.nanoTime() - sent;
+                count(readHeader(in));
+            }
+        }
+    }
+
+    private byte[] pull(long offset) {
+        String fields = "\"consumerGroup\":\"load\",\"topic\":\"" + topic + "\",\"queueId\":\"0\",\"queueOffset\":\""
+            + offset + "\",\"maxMsgNums\":\"32\",\"sysFlag\":\"6\",\"commitOffset\":\"0\",\"suspendTimeoutMillis\":\""
+            + HOLD_MILLIS + "\",\"subscription\":\"*\",\"subVersion\":\"1\",\"expressionType\":\"TAG\"";
+        return request(PULL, fields, 0, new byte[0]);
     }
 
     private int readAnswer(DataInputStream in) throws IOException {
