@@ -107,3 +107,14 @@ def test_steps_for_a_thread_that_are_too_many_are_refused(monkeypatch: pytest.Mo
     (_, refusal), done = outcomes
     assert isinstance(refusal, RemoteProtocolError) and refusal.code == ResponseCode.SYSTEM_BUSY
     assert done == (7, None)
+
+
+def test_a_turn_that_is_done_early_is_not_done_again() -> None:
+    bench = Bench(FakeHandler())
+    connection, transport = bench.connection()
+    connection.data_received(frames(1))
+    bench.turn.run()
+    assert opaques_of(transport) == [1]
+    bench.loop.turn_over()
+    bench.turn.run()
+    assert bench.handler.turns_ended == 1

@@ -179,6 +179,11 @@ class HeldRequests:
         """Return a request without removing it, None if it is no longer held."""
         return self._held.get(hold_id)
 
+    def has(self, note: HoldPull) -> bool:
+        """Return whether a request waits under this note, and under no later one."""
+        held = self._held.get(note.hold_id)
+        return held is not None and held.note is note
+
     def notes(self) -> list[HoldPull]:
         """Return the note of every held request, oldest first."""
         return [held.note for held in self._held.values()]

@@ -194,6 +194,10 @@ class Server:
             self._turn.carry_on(connection, request, outcome)
             self._turn.schedule()
 
+    def run_turn(self) -> None:
+        """Do the turn that is scheduled now, and not in the loop's next iteration."""
+        self._turn.run()
+
     def push(self, channel_id: int, command: RemotingCommand) -> bool:
         """Send a request to a connection without waiting for a response; False if it is closed."""
         connection = self._table.get(channel_id)

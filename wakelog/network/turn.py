@@ -269,7 +269,9 @@ class Turn:
             self.schedule()
 
     def run(self) -> None:
-        """Do one turn."""
+        """Do the turn that is scheduled, if that was not done meanwhile."""
+        if not self.is_scheduled:
+            return
         self.is_scheduled = False
         self._reads_end_seconds = 0.0
         counts = self._counts

@@ -243,6 +243,35 @@ def test_a_held_pull_gets_its_message_while_reput_and_pull_hold_stand_still(
     run(main)
 
 
+def test_a_held_pull_is_answered_in_the_iteration_that_finds_it(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[int] = []
+
+    async def main() -> None:
+        async with notified_broker(short_path, monkeypatch) as running:
+            client, held = running.client, running.broker.broker.state.held
+            await client.send("t", b"0")
+            pulling = asyncio.create_task(client.pull("t", 1, hold_ms=60_000))
+            while not held:
+                await asyncio.sleep(0)
+            asked = running.broker.requests
+            wake = asked.wake_for_arrivals
+
+            def note(readable: int) -> bool:
+                before = asked.server.statistics().turn.written_bytes
+                left = wake(readable)
+                written.append(asked.server.statistics().turn.written_bytes - before)
+                return left
+
+            monkeypatch.setattr(running.client_of("reput"), "_wake_pulls", note)
+            await client.send("t", b"1")
+            assert [record.body for record in records(await pulling)] == [b"1"]
+
+    run(main)
+    assert written[0] > 0, "the answer left before the loop went on"
+
+
 def test_a_pull_from_the_disk_is_timed_until_its_thread_has_read(
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -177,6 +177,7 @@ class Events:
         self.checked: list[CheckBatch] = []
         self.retained_at: tuple[int, bool] | None = None
         self.held: list[HoldPull] = []
+        self.ended_ids: set[int] = set()
 
     def wake_pulls(self, physical_offset: int) -> bool:
         return bool(self.held)
@@ -196,6 +197,9 @@ class Events:
 
     def held_notes(self) -> list[HoldPull]:
         return list(self.held)
+
+    def is_held(self, note: HoldPull) -> bool:
+        return note.hold_id not in self.ended_ids
 
     def dispatched(self, physical_offset: int) -> None:
         assert physical_offset >= self.dispatched_to

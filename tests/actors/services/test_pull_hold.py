@@ -22,10 +22,12 @@ from tests.actors.services.fakes import (
     make_watermarks,
     shared_watermarks,
 )
+from wakelog.actors.services import pull_hold as services
 from wakelog.actors.services.client import BrokerContext, ServiceHandle
 from wakelog.actors.services.pull_hold import (
     CHECKS_PER_TURN_MAX,
     HOLD_CODES_MAX,
+    NOTES_KEPT_MAX,
     HoldNote,
     PullHoldClient,
     PullHoldService,
@@ -139,6 +141,7 @@ async def client_of(
     client = PullHoldClient(
         ServiceHandle("pull_hold", calls, context or broker_context()),
         held_notes=events.held_notes,
+        is_held=events.is_held,
         on_woken=events.woken,
     )
     yield await attached(client)
@@ -184,6 +187,35 @@ async def test_a_pull_that_is_held_and_given_up_does_not_stay(pull_hold: FakePul
 
 
 @on_loop
+async def test_a_pull_that_ends_at_once_has_no_note(pull_hold: FakePullHold) -> None:
+    events = Events()
+    async with client_of(pull_hold, events) as client:
+        client.hold([note(1)])
+        events.ended_ids.add(1)
+        client.hold([note(2)])
+        client.send_kept()
+        while not pull_hold.notes(HoldNote.HOLD):
+            await asyncio.sleep(0)
+        assert [parts[1] for parts in pull_hold.notes(HoldNote.HOLD)] == [2]
+
+
+@on_loop
+async def test_many_notes_are_sent_at_once(
+    pull_hold: FakePullHold, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(services, "NOTE_SECONDS", 3_600.0)
+    async with client_of(pull_hold, Events()) as client:
+        client.hold([note(each) for each in range(1, NOTES_KEPT_MAX)])
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not pull_hold.notes(HoldNote.HOLD)
+        client.hold([note(NOTES_KEPT_MAX)])
+        while not pull_hold.notes(HoldNote.HOLD):
+            await asyncio.sleep(0)
+        assert len(pull_hold.notes(HoldNote.HOLD)) == NOTES_KEPT_MAX
+
+
+@on_loop
 async def test_a_deadline_wakes_without_being_asked_for(pull_hold: FakePullHold) -> None:
     events = Events()
     async with client_of(pull_hold, events) as client:
@@ -201,6 +233,7 @@ async def test_with_notifications_holds_travel_as_notes_and_deadlines_are_not_th
         receiver = NotificationSocket(context.plan.socket_path("pull_hold"))
         async with client_of(pull_hold, events, context) as client:
             client.hold([note(1, deadline_ms=1), note(2)])
+            client.send_kept()
             client.forget([1])
             kinds = [(parts[0], parts[1]) for parts in receiver.drain()]
             assert kinds == [(HoldNote.HOLD, 1), (HoldNote.HOLD, 2), (HoldNote.FORGET, 1)]

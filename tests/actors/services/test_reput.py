@@ -294,6 +294,7 @@ class Harness:
         self.pull_hold_client = PullHoldClient(
             ServiceHandle("pull_hold", self.pull_hold, self.context),
             held_notes=self.events.held_notes,
+            is_held=self.events.is_held,
             on_woken=self.events.woken,
         )
         self.client = ReputClient(

@@ -118,6 +118,7 @@ class Requests:
         self._notes: list[HoldPull] = []
         self._woken: deque[deque[int]] = deque()
         self._is_waking = False
+        self._is_ending_turn = False
         self._has_failed = False
         self._parked_count = 0
         self._asked_bytes = 0
@@ -187,6 +188,7 @@ class Requests:
         """
         if self._published is not None:
             self._published.publish()
+        self._is_ending_turn = True
         try:
             if not self._has_failed:
                 appended = self._store.write_pending()
@@ -204,6 +206,7 @@ class Requests:
             self._progress.fail_unwritten(str(error))
             raise
         finally:
+            self._is_ending_turn = False
             if self._notes:
                 self._hold()
             if self._broker.state.instructions:
@@ -218,6 +221,7 @@ class Requests:
         notes, self._notes = self._notes, []
         self._pull_hold.hold(notes)
         if not self._store.recent.shows_all(self._progress.readable):
+            self._pull_hold.send_kept()
             self._reput.dispatch_now()
 
     def end_of_turn_logged(self) -> None:
@@ -243,8 +247,12 @@ class Requests:
         readable: how far consumers may see.
         """
         hold_ids = self._broker.woken_by_arrivals(readable)
-        if hold_ids:
+        if hold_ids is None:
+            self._pull_hold.send_kept()
+        elif self._is_ending_turn:  # its responses go first
             self._loop.call_soon(self.wake, hold_ids)
+        else:
+            self.wake(hold_ids)
         return hold_ids is None
 
     def _wake_some(self) -> None:
@@ -258,6 +266,7 @@ class Requests:
             self._is_waking = bool(self._woken)
             if self._is_waking:
                 self._loop.call_soon(self._wake_some)
+        self.server.run_turn()
 
     def _wake_next(self, now_ms: int, woken: list[int]) -> bool:
         """Run a held pull again, of another call than the last one; True if there are more."""

@@ -111,7 +111,10 @@ def client_makers(
             on_arrivals=lambda notes: made().services.get(PullHoldClient).wake(notes),
         ),
         "pull_hold": partial(
-            PullHoldClient, held_notes=held.notes, on_woken=lambda ids: made().requests.wake(ids)
+            PullHoldClient,
+            held_notes=held.notes,
+            is_held=held.has,
+            on_woken=lambda ids: made().requests.wake(ids),
         ),
         "flush": partial(
             FlushClient,

@@ -9,7 +9,7 @@ Source: org.apache.rocketmq.broker.longpolling.PullRequestHoldService (4.9.3).
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
-from typing import Any
+from typing import Any, Final
 
 from wakelog.actors.services.client import ServiceClient, ServiceHandle, ServiceLost
 from wakelog.actors.services.service import Service, Session
@@ -28,6 +28,12 @@ HOLD_CODES_MAX = 64
 
 CHECKS_PER_TURN_MAX = 256
 """Pulls that run again at once; that takes some milliseconds, then the loop serves others."""
+
+NOTE_SECONDS: Final = 0.005
+"""How long the Broker keeps the note of a held pull: most pulls of a busy queue end before."""
+
+NOTES_KEPT_MAX: Final = 256
+"""Notes that are kept; with so many they are sent at once."""
 
 Woken = tuple[list[int], int | None]
 """The holds to wake, and the next deadline in milliseconds since 1970."""
@@ -90,16 +96,21 @@ class PullHoldClient(ServiceClient):
         handle: ServiceHandle,
         *,
         held_notes: Callable[[], list[HoldPull]],
+        is_held: Callable[[HoldPull], bool],
         on_woken: Callable[[Sequence[int]], None],
     ) -> None:
         """Know of no hold.
 
         held_notes: returns a note for every pull that waits.
+        is_held: returns whether a pull still waits under this note.
         on_woken: called with held pulls that may have something to read, or have waited enough.
         """
         super().__init__(handle)
         self.on_woken = on_woken
         self._held_notes = held_notes
+        self._is_held = is_held
+        self._kept: list[HoldPull] = []
+        self._kept_timer = Timer(self.send_kept)
         self._notifier = handle.broker.notifier_to(handle.name)
         self._notes: Note = []
         # With notifications the service has the timer.
@@ -107,8 +118,23 @@ class PullHoldClient(ServiceClient):
         self._wakes: set[asyncio.Task[None]] = set()
 
     def hold(self, notes: Iterable[HoldPull]) -> None:
-        """Send notes of held pulls; those that PullHold misses run again when it is attached."""
-        self._send((HoldNote.HOLD, *hold_note(note)) for note in notes)
+        """Send notes of held pulls soon; those that PullHold misses run again when it is attached.
+
+        PullHold wakes a pull whose message came before its note.
+        """
+        self._kept += notes
+        if len(self._kept) >= NOTES_KEPT_MAX:
+            self.send_kept()
+        else:
+            self._kept_timer.start(NOTE_SECONDS)
+
+    def send_kept(self) -> None:
+        """Send the notes now of pulls that still wait."""
+        self._kept_timer.cancel()
+        kept, self._kept = self._kept, []
+        waiting = [(HoldNote.HOLD, *hold_note(note)) for note in kept if self._is_held(note)]
+        if waiting:
+            self._send(waiting)
 
     def forget(self, hold_ids: Iterable[int]) -> None:
         """Have PullHold drop the notes of pulls whose connection is closed."""
@@ -120,6 +146,7 @@ class PullHoldClient(ServiceClient):
         A new PullHold knows neither the pulls nor what arrived before it was attached.
         """
         self._notes.clear()
+        self._kept.clear()
         self._run_again([note.hold_id for note in self._held_notes()])
 
     def wake(self, notes: Note | Awaitable[Note]) -> None:
@@ -130,6 +157,7 @@ class PullHoldClient(ServiceClient):
 
     async def stop_work(self) -> None:
         """Send nothing more."""
+        self._kept_timer.cancel()
         for wake in list(self._wakes):
             wake.cancel()
         await super().stop_work()
