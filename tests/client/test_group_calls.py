@@ -12,7 +12,6 @@ from wakelog.client.errors import ClientError
 from wakelog.client.group_calls import (
     HOLD_MS,
     PULL_MESSAGES_MAX,
-    PULL_ROWS_MAX,
     PULL_TIMEOUT_MS,
     GroupCalls,
 )
@@ -93,7 +92,7 @@ def test_a_pull_goes_where_the_last_one_said(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("is_large", [False, True])
-def test_a_pull_for_columns_asks_for_more(is_large: bool) -> None:
+def test_a_large_pull_says_so(is_large: bool) -> None:
     asked = list[RemotingCommand]()
 
     def note(address: str, command: RemotingCommand) -> RemotingCommand | None:
@@ -105,14 +104,13 @@ def test_a_pull_for_columns_asks_for_more(is_large: bool) -> None:
         cluster = two_queues(1)
         calls = await calls_of(cluster)
         cluster.fail = note
-        await calls.pull(Q0, 0, ALL, is_known=False, is_large=is_large)
+        await calls.pull(Q0, 0, ALL, is_known=False, messages_max=300, is_large=is_large)
 
     asyncio.run(run())
     [command] = asked
     flags = int(command.ext_fields["sysFlag"])
     assert bool(flags & PULL_LARGE) is is_large and flags & PULL_BY_BYTES
-    wanted = PULL_ROWS_MAX if is_large else PULL_MESSAGES_MAX
-    assert command.ext_fields["maxMsgNums"] == str(wanted)
+    assert command.ext_fields["maxMsgNums"] == "300"
     assert command.wants_view
 
 

@@ -3,7 +3,6 @@
 import asyncio
 import random
 from collections.abc import Callable
-from typing import cast
 
 import pytest
 from hypothesis import given
@@ -14,7 +13,6 @@ from tests.client.group_cluster import SETTLER
 from wakelog.client.consumer_message import ConsumerMessage
 from wakelog.client.inbox import LARGE_QUEUES_MAX, LOCK_MS, Inbox, Queue
 from wakelog.client.process_queue import ProcessQueue
-from wakelog.compiled.columns import BatchFunctions
 from wakelog.network.limits import ServerLimits
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.record import decode_record
@@ -63,12 +61,10 @@ def test_lists_have_what_one_message_after_the_other_would_have(
     ]
 
 
-def test_pulls_are_large_for_columns_of_few_queues() -> None:
+def test_pulls_are_large_for_few_queues() -> None:
     inbox = Inbox()
     for queue_id in range(LARGE_QUEUES_MAX):
         queue_of(inbox, queue_id, 1)
-    assert not inbox.has_large_pulls
-    inbox.row_functions = cast(BatchFunctions, object())
     assert inbox.has_large_pulls
     queue_of(inbox, LARGE_QUEUES_MAX, 1)
     assert not inbox.has_large_pulls

@@ -2,21 +2,24 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import cast
 
 import pytest
 
 from tests.client.clusters import NAME_SERVER, messages
 from tests.client.group_cluster import SETTLER, GroupCluster
 from wakelog.client.errors import ClientError
-from wakelog.client.group_calls import GroupCalls
-from wakelog.client.inbox import Inbox, Queue
+from wakelog.client.group_calls import PULL_MESSAGES_MAX, PULL_ROWS_MAX, GroupCalls
+from wakelog.client.inbox import LARGE_QUEUES_MAX, Inbox, Queue
 from wakelog.client.options import ClientOptions
-from wakelog.client.process_queue import ProcessQueue
+from wakelog.client.process_queue import MESSAGES_MAX, ProcessQueue
 from wakelog.client.queue_reader import AGAIN_SECONDS, QueueReader
+from wakelog.compiled.columns import BatchFunctions
 from wakelog.protocol.bodies import SubscriptionData
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
+from wakelog.protocol.sys_flag import PULL_LARGE
 
 Q0 = MessageQueue("T", "a", 0)
 PLACE = "a", "T", 0
@@ -142,6 +145,31 @@ def test_a_reader_goes_on_after_failures() -> None:
         assert "cannot be read" in str(failures[2])
 
     run(cluster, body)
+
+
+@pytest.mark.parametrize("queues_count", [1, LARGE_QUEUES_MAX + 1])
+def test_a_pull_brings_no_more_than_a_full_queue_may_have(queues_count: int) -> None:
+    cluster = GroupCluster({PLACE: messages(40)})
+    asked = list[tuple[int, bool]]()
+
+    def note(address: str, command: RemotingCommand) -> RemotingCommand | None:
+        if command.code == RequestCode.PULL_MESSAGE:
+            is_large = bool(int(command.ext_fields["sysFlag"]) & PULL_LARGE)
+            asked.append((int(command.ext_fields["maxMsgNums"]), is_large))
+        return None
+
+    async def body(reader: QueueReader, inbox: Inbox, failures: list[ClientError]) -> None:
+        for queue_id in range(1, queues_count):
+            inbox.add(ProcessQueue(MessageQueue("T", "a", queue_id), 0))
+        cluster.fail = note
+        while len(asked) < 3:
+            await asyncio.sleep(0)
+        inbox.row_functions = cast(BatchFunctions, object())
+        assert reader._messages_max() == (PULL_ROWS_MAX if queues_count == 1 else PULL_MESSAGES_MAX)
+
+    run(cluster, body)
+    held = (0, 32, 40) if queues_count == 1 else (MESSAGES_MAX,) * 3
+    assert asked == [(PULL_MESSAGES_MAX + MESSAGES_MAX - n, queues_count == 1) for n in held]
 
 
 def test_a_full_queue_is_pulled_again_when_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:

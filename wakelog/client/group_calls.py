@@ -40,9 +40,9 @@ from wakelog.protocol.subscription import is_tag_type
 from wakelog.protocol.sys_flag import PULL_BY_BYTES, PULL_LARGE, PULL_SUBSCRIPTION, PULL_SUSPEND
 
 PULL_MESSAGES_MAX: Final = 256
-"""A broker of 4.9.3 gives 32, whatever it is asked for. wakelog's stops at 256 KiB."""
+"""A broker of 4.9.3 gives 32, whatever it is asked for. A queue may exceed its limit by so many."""
 PULL_ROWS_MAX: Final = 2_048
-"""The same for columns. wakelog's stops at 1 MiB."""
+"""The same for columns."""
 HOLD_MS: Final = 15_000
 """How long a broker may hold a pull until a message comes (brokerSuspendMaxTimeMillis)."""
 PULL_TIMEOUT_MS: Final = 30_000
@@ -136,12 +136,13 @@ class GroupCalls:
         subscription: SubscriptionData,
         *,
         is_known: bool,
+        messages_max: int = PULL_MESSAGES_MAX,
         is_large: bool = False,
     ) -> Pulled:
         """Pull once, and wait for a message for up to `HOLD_MS`.
 
         is_known: the broker has the subscription from heartbeats; if not, the pull brings it along.
-        is_large: for columns.
+        is_large: may bring a MiB from wakelog, which stops at 256 KiB else.
         It brings no offset to commit: a held pull could overtake a later commit. Raises:
         ClientError.
         """
@@ -153,7 +154,7 @@ class GroupCalls:
             topic=queue.topic,
             queue_id=queue.queue_id,
             queue_offset=queue_offset,
-            max_msg_nums=PULL_ROWS_MAX if is_large else PULL_MESSAGES_MAX,
+            max_msg_nums=messages_max,
             sys_flag=flags if is_known else flags | PULL_SUBSCRIPTION,
             commit_offset=0,
             suspend_timeout_millis=HOLD_MS,

@@ -63,8 +63,8 @@ class Inbox:
 
     @property
     def has_large_pulls(self) -> bool:
-        """Whether a pull may bring as much as columns are made of."""
-        return self.row_functions is not None and len(self.queues) <= LARGE_QUEUES_MAX
+        """Whether a pull may bring a MiB."""
+        return len(self.queues) <= LARGE_QUEUES_MAX
 
     def add(self, process_queue: Queue) -> None:
         """Have one more queue."""

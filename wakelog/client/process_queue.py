@@ -93,6 +93,11 @@ class ProcessQueue(Generic[Item]):
         return len(self._in_hand) + self.rows.in_hand_count
 
     @property
+    def messages_room(self) -> int:
+        """How many messages may come before there are `MESSAGES_MAX`."""
+        return max(MESSAGES_MAX - len(self._messages), 0)
+
+    @property
     def last_offset(self) -> int:
         """The offset of the last message that was put."""
         return self._last_offset

@@ -14,7 +14,7 @@ from typing import Final
 from wakelog.client.broker_calls import Pulled
 from wakelog.client.consumer_message import Settler, decode_messages
 from wakelog.client.errors import CHECK_LOG, ClientError
-from wakelog.client.group_calls import GroupCalls
+from wakelog.client.group_calls import PULL_MESSAGES_MAX, PULL_ROWS_MAX, GroupCalls
 from wakelog.client.inbox import Inbox, Queue
 from wakelog.client.pulled_rows import PulledRows, scan
 from wakelog.network.background import OnFailed, keep
@@ -115,6 +115,7 @@ class QueueReader:
             queue.next_offset,
             self._subscription,
             is_known=self._is_known,
+            messages_max=self._messages_max(),
             is_large=self._inbox.has_large_pulls,
         )
         if pulled.code == ResponseCode.TOPIC_NOT_EXIST:
@@ -133,6 +134,14 @@ class QueueReader:
         queue.put(messages, pulled.next_offset)
         if messages:
             self._inbox.wake(queue.queue)
+
+    def _messages_max(self) -> int:
+        """Return how many messages the next pull may bring: what a queue may have is the same."""
+        if not self._inbox.has_large_pulls:
+            return PULL_MESSAGES_MAX
+        if self._inbox.row_functions is not None:
+            return PULL_ROWS_MAX
+        return PULL_MESSAGES_MAX + self.queue.messages_room
 
     def _rows_of(self, pulled: Pulled) -> PulledRows | None:
         """Return what the user gets as rows, None for what becomes messages."""
