@@ -15,9 +15,10 @@ one holds all.
 
 None waits long for the others: tests that share nothing with other modules, and are of a kind that
 `is_free`, run wherever there is time. Each process takes them, module by module, by a file in the
-folder of the tallies. All run what is theirs alone first, then the most demanding of the free ones,
-and the short modules of plain Python last: so all end at the same time. What a process shares ends
-before the free ones, since a deployment that idles takes a tenth of a small machine.
+folder of the tallies, but none of a folder that it has `LEFT_TO_OTHERS`. All run what is theirs
+alone first, then the most demanding of the free ones, and the short modules of plain Python last:
+so all end at the same time. What a process shares ends before the free ones, since a deployment
+that idles takes a tenth of a small machine.
 """
 
 import os
@@ -85,6 +86,18 @@ TURNS = {
 }
 """Fixtures whose tests run for each of some parameters every day, unless the marker `daily` says
 for which alone. `in turn` gives the tests of a module the one and the other."""
+
+LEFT_TO_OTHERS = {
+    2: frozenset(
+        {
+            *("audit", "broker", "celery", "client", "compiled", "console", "dispatchers"),
+            *("faststream", "filter", "nameserver", "network", "otel", "protocol", "storage"),
+            *("tasks", "telemetry", "testing"),
+        }
+    )
+}
+"""Folders of which a process of a split run collects nothing: to collect all tests takes 12 s. None
+of its kinds is there, and two processes with plain Python keep two cores busy."""
 
 
 @dataclass
@@ -214,6 +227,12 @@ def process_of(kinds: list[str]) -> int:
     return next((KINDS[x].process for x in kinds if KINDS[x].first), KINDS[kinds[-1]].process)
 
 
+def is_left_to_others(process: int, path: Path) -> bool:
+    """Whether a path is a folder of which this process of a split run collects nothing."""
+    is_of_tests = path.parent == Path(__file__).parent
+    return is_of_tests and path.name in LEFT_TO_OTHERS.get(process, ())
+
+
 def is_free(item: pytest.Item) -> bool:
     """Whether a test may run in any process of a split run: it shares nothing but its module."""
     kinds = kinds_of(item)
@@ -308,6 +327,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run the kinds of one of those processes; tallies go to FILE",
     )
     group.addoption("--long", action="store_true", help="the long runs as well")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    share = config.getoption("--share")
+    return True if share and is_left_to_others(int(share[0]), collection_path) else None
 
 
 def pytest_configure(config: pytest.Config) -> None:

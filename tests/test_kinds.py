@@ -213,6 +213,20 @@ def test_a_split_run_counts_all_processes_and_shows_what_failed(
         result.stdout.fnmatch_lines(["*def test_b(): assert False*", "failed: *.py::test_b"])
 
 
+def test_a_process_collects_all_tests_of_its_kinds() -> None:
+    folder = Path(kinds.__file__).parent
+    for process, names in kinds.LEFT_TO_OTHERS.items():
+        marks = [f"mark.{name}" for name, kind in kinds.KINDS.items() if kind.process == process]
+        for name in names:
+            assert kinds.is_left_to_others(process, folder / name)
+            assert not kinds.is_left_to_others(0, folder / name)
+            sources = list((folder / name).rglob("*.py"))
+            own = [x.name for x in sources if any(mark in x.read_text() for mark in marks)]
+            assert sources and own == [], name
+    assert not kinds.is_left_to_others(2, folder / "spark")
+    assert not kinds.is_left_to_others(2, folder / "spark" / "client")
+
+
 FREE_AND_SHARED = """
 import os, pathlib, time
 @pytest.fixture(scope="session")
