@@ -249,20 +249,24 @@ def tls(folder: Path, pem: Path) -> tuple[str, ...]:
     return (f"tls.config.file={properties}",)
 
 
-async def works(watched: Watched) -> None:
-    """Send, consume and commit at a master with a slave, for an hour of the clock."""
-    pem = watched.folder / "server.pem"
-    pem.write_bytes(self_signed.make_pem())
-    master, _ = await replicated(watched, *tls(watched.folder, pem))
-    offset = 0
-    for seconds in range(0, 3600, INTERVAL_SECONDS):
-        await send_batch(master.client, 30)
-        answer = await master.client.pull(TOPIC, offset)
-        offset = int(answer.ext_fields["nextBeginOffset"])
-        await commit(master.client, offset)
-        await watched.advance()
-        if seconds % watched.scrapes.interval_seconds == 0:
-            await watched.scrape()
+def works_for(minutes: int) -> Course:
+    """Return what sends, consumes and commits at a master with a slave, so long by the clock."""
+
+    async def works(watched: Watched) -> None:
+        pem = watched.folder / "server.pem"
+        pem.write_bytes(self_signed.make_pem())
+        master, _ = await replicated(watched, *tls(watched.folder, pem))
+        offset = 0
+        for seconds in range(0, minutes * 60, INTERVAL_SECONDS):
+            await send_batch(master.client, 30)
+            answer = await master.client.pull(TOPIC, offset)
+            offset = int(answer.ext_fields["nextBeginOffset"])
+            await commit(master.client, offset)
+            await watched.advance()
+            if seconds % watched.scrapes.interval_seconds == 0:
+                await watched.scrape()
+
+    return works
 
 
 FAULTS: Final[dict[str, Course]] = {
