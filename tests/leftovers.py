@@ -33,8 +33,8 @@ _SHARED_PLACES = {Path("/dev/shm"): re.compile(""), Path("/tmp"): re.compile("wa
 _SESSION_PREFIX = "wl-"  # short: UNIX sockets below it have about a hundred characters in all
 # pytest keeps the folders of its own fixtures until the session's directory is removed.
 _EXPECTED_FOLDERS = (f"pytest-of-{getpass.getuser()}",)
-CHECK_SECONDS = 0.3
-CHECKED_ROUNDS = frozenset({0, 1, 2, 4, 8, 16, 32})
+CHECK_SECONDS = 0.5
+CHECKED_ROUNDS = frozenset({0, 1, 3, 9, 27})
 """In which rounds a new file is checked; whose it is shows once that process has opened it."""
 _LISTEN_STATE = "0A"  # of /proc/net/tcp
 
