@@ -110,11 +110,18 @@ class Window:
         self.page.set_viewport_size({"width": view.width, "height": VIEW_HEIGHT})
         self.page.emulate_media(color_scheme=view.scheme)
 
-    def faults(self, rules: Sequence[str] = ()) -> Iterator[str]:
+    def faults(self, rules: Sequence[str] | None = ()) -> Iterator[str]:
         """Yield what is wrong with the page as it is shown: faults of axe, and an overflow.
 
-        rules: those of axe that are asked, all without.
+        rules: those of axe that are asked, all if it is empty; None to ask for no fault of axe.
         """
+        if rules is not None:
+            yield from self._faults_of_axe(rules)
+        over = self.page.evaluate(_OVERFLOWING)
+        if over:
+            yield f"wider than the window: {over}"
+
+    def _faults_of_axe(self, rules: Sequence[str]) -> Iterator[str]:
         if not self.page.evaluate("'axe' in window"):
             self.page.evaluate(_AXE.axe_script)
         options = {"resultTypes": ["violations"], **({"runOnly": list(rules)} if rules else {})}
@@ -123,9 +130,6 @@ class Window:
                 nodes = "; ".join(node[:160] for node in fault["nodes"][:3])
                 count = len(fault["nodes"])
                 yield f"axe: {fault['id']} ({fault['help']}) at {count} places: {nodes}"
-        over = self.page.evaluate(_OVERFLOWING)
-        if over:
-            yield f"wider than the window: {over}"
 
     def wait(self, what: str, true: Callable[[], bool]) -> None:
         """Wait until something is so, while the page goes on."""
