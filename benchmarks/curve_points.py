@@ -47,6 +47,12 @@ def warm(side: Side, drivers: Drivers) -> None:
     """Send what a JVM's compiler needs, to a topic of its own, and wait for the queues."""
     create_topic(side, TOPIC)
     drivers.frames(side, _WARM, lambda: None)
+    _wait_dispatched(side)
+
+
+def _wait_dispatched(side: Side) -> None:
+    """Return once the queues show the last message."""
+    # A connection of its own: a broker closes one that says nothing while a driver runs.
     with RawConnection(side.broker) as connection:
         wait_dispatched(connection)
 
@@ -100,15 +106,14 @@ def _add_topics(topics: int, queues: int, store: Path) -> None:
 def _load(side: Side, row: Row, drivers: Drivers, topic: str) -> Run:
     """Run the driver; what the broker has to do behind the last answer is counted, too."""
     before: list[Cost] = []
-    with RawConnection(side.broker) as connection:
 
-        def measure_warm() -> None:
-            wait_dispatched(connection)
-            before.append(side.cost())
+    def measure_warm() -> None:
+        _wait_dispatched(side)
+        before.append(side.cost())
 
-        run = drivers.frames(side, row, measure_warm, topic)
-        wait_dispatched(connection)
-        after = side.cost()
+    run = drivers.frames(side, row, measure_warm, topic)
+    _wait_dispatched(side)
+    after = side.cost()
     run |= costs(before[-1], after, run, run["messages"])
     return run | {
         "us_each": 1e6 / run["per_second"],
@@ -119,17 +124,17 @@ def _load(side: Side, row: Row, drivers: Drivers, topic: str) -> Run:
 def _beside_pulls(side: Side, pulls_count: int) -> Run:
     """Send one at a time beside pulls; ``errors`` counts those that were answered meanwhile."""
     topics, queues = layout(pulls_count)
-    with RawConnection(side.broker) as asking, ExitStack() as stack:
+    with ExitStack() as stack:
         sender = stack.enter_context(Connection(side.broker))
         fill(sender, topics, queues)
-        wait_dispatched(asking)
+        _wait_dispatched(side)
         holding = hold(side, stack, pull_requests(topics, queues), pulls_count)
         time.sleep(HELD_SETTLE_SECONDS)
         send_in_turns([sender], LATENCY_WARMUP)
-        wait_dispatched(asking)
+        _wait_dispatched(side)
         before = side.cost()
         [took_ms] = send_in_turns([sender], LATENCY_MESSAGES)
-        wait_dispatched(asking)
+        _wait_dispatched(side)
         after = side.cost()
         answered = sum(len(connection.answers(0.0)) for connection in holding)
     spent_seconds = after.broker_cpu_seconds - before.broker_cpu_seconds
