@@ -6,6 +6,7 @@ import tracemalloc
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager, closing, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -110,6 +111,13 @@ class Slave:
 
     def close(self) -> None:
         self.end.close()
+
+
+class SimpleSlave:
+    """A connection that reports nothing more. core: what is known of its slave."""
+
+    def __init__(self, core: SimpleNamespace) -> None:
+        self.core = core
 
 
 async def until(true: Callable[[], bool]) -> None:
@@ -334,3 +342,26 @@ async def test_another_host_reads_the_log_only_if_it_is_trusted(
             else:
                 await until(lambda: master.number("refused_count") == 1)
                 assert master.reported == (0, 0) and master.number("sent_bytes") == 0
+
+
+@pytest.mark.parametrize(
+    ("acked", "replicated", "near_count"),
+    [
+        ([], 0, 0), ([1_000], 1_000, 1), ([901], 901, 1), ([900], 900, 0), ([899, 901], 901, 1),
+        ([None], 0, 0), ([950, None, 1_000, 0], 1_000, 2),
+    ],
+)  # fmt: skip
+@on_loop
+async def test_a_slave_is_near_below_so_many_bytes(
+    tmp_path: Path, acked: list[int | None], replicated: int, near_count: int
+) -> None:
+    plan = service_plan(tmp_path, haSlaveFallbehindMax=100)
+    with open_plan_store(plan) as store:
+        master = Master(plan, store)
+        master.server.on_shippable(1_000)
+        cores = [SimpleNamespace(acked=one, counts=True) for one in acked]
+        refused = SimpleNamespace(acked=5_000, counts=False)
+        slaves: Any = {SimpleSlave(core) for core in [*cores, refused]}
+        master.server._slaves = slaves
+        master.server.on_reported()
+        assert master.reported == (replicated, near_count)

@@ -14,6 +14,7 @@ from tests.actors.plans import service_plan
 from tests.actors.services.fakes import EPOCH, attach_request
 from wakelog.actors.services.added_services import (
     ENTRY_POINT_GROUP,
+    ERROR_CHARACTERS_MAX,
     VALUES_MAX,
     AddedService,
     offered_services,
@@ -48,11 +49,11 @@ class Sound:
 class Raising(Sound):
     """A core that raises at one point."""
 
-    at = ""
+    at = end = ""
 
     def _raise(self, point: str) -> None:
         if self.at == point:
-            raise RuntimeError(f"no {point}")
+            raise RuntimeError(f"no {point}{self.end}")
 
     def __init__(self, plan: ServicePlan) -> None:
         self._raise("init")
@@ -124,6 +125,20 @@ async def test_what_a_core_raises_stays_with_it(
     statistics = service.statistics()
     assert statistics["failures_count"] == 1
     assert statistics["last_error"] == f"RuntimeError: no {point}"
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+@on_loop
+async def test_of_a_long_error_the_begin_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: int
+) -> None:
+    whole = "RuntimeError: no attach"
+    whole += "." * (ERROR_CHARACTERS_MAX + more - len(whole))
+    monkeypatch.setattr(Raising, "at", "attach")
+    monkeypatch.setattr(Raising, "end", whole.removeprefix("RuntimeError: no attach"))
+    service = service_of(tmp_path, f"{HERE}:Raising")
+    service.attach(KNOWN)
+    assert service.statistics()["last_error"] == whole[:ERROR_CHARACTERS_MAX]
 
 
 @pytest.mark.parametrize(
