@@ -40,7 +40,9 @@ from wakelog.storage.durability.sum_keeper import SumStatistics
 from wakelog.storage.durability.watermark import Watermark
 from wakelog.storage.errors import StoreFailed
 from wakelog.storage.file_system import DiskUsage, FileSystem
+from wakelog.storage.log.mapped_file_queue import MappedFileQueue
 from wakelog.storage.message_store import MessageStore
+from wakelog.storage.retention import retention_files
 from wakelog.storage.retention.leases import LEASE_MS, read_leases
 from wakelog.storage.retention.retention import HOUR_MS
 from wakelog.storage.retention.snapshot import read_snapshot
@@ -426,3 +428,26 @@ def test_a_snapshot_has_each_segment_of_its_part_and_no_other(plan: ServicePlan)
             wanted = [at for at in borders if at < to and at + SEGMENT_BYTES > begin]
             assert found == wanted, (begin, to)
         assert "ends at" in lease(service, begin=end, end=end - 1)["refused"]
+
+
+def test_each_removed_segment_is_a_line_and_followed_by_a_pause(
+    plan: ServicePlan, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One that was gone already is neither."""
+    pauses: list[float] = []
+    with attached_service(RetentionService, plan) as (service, store):
+        end = fill_segments(store, 3)
+        module = RetentionService.__module__
+        monkeypatch.setattr(f"{module}.time.sleep", pauses.append)
+        remove = retention_files.remove_segment
+
+        def remove_but_first(fs: FileSystem, files: MappedFileQueue, start: int) -> str | None:
+            removed = remove(fs, files, start)
+            return removed if start else None
+
+        monkeypatch.setattr(f"{module}.remove_segment", remove_but_first)
+        with caplog.at_level("INFO", "RocketmqStore"):
+            service.call(EPOCH, "run", end, end)
+        removed = [line for line in caplog.messages if "segment removed" in line]
+        assert len(removed) == 2 and all("timeup" in line for line in removed)
+        assert pauses == [0.001, 0.001]

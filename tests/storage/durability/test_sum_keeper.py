@@ -28,12 +28,10 @@ from wakelog.storage.durability.sum_keeper import (
     ChangedBlock,
     SumKeeper,
     SumWriter,
-    compare_segment,
     compare_sums,
 )
 from wakelog.storage.durability.watermark import Watermark
 from wakelog.storage.errors import StoreFull
-from wakelog.storage.log.commit_log_reader import commit_log_files
 
 
 def durable(fs: MemoryFileSystem, physical_offset: int) -> None:
@@ -232,23 +230,3 @@ def test_a_segment_that_is_removed_meanwhile_is_passed_over() -> None:
     fd = fs.open(segment_path(0), create=True)
     fs.close(fd)
     assert all(isinstance(one, int) for one in compared)
-
-
-@pytest.mark.parametrize("begin", [0, 1, BLOCK_BYTES - 1, BLOCK_BYTES, BLOCK_BYTES + 1])
-@pytest.mark.parametrize("size_bytes", [0, 1, BLOCK_BYTES - 1, BLOCK_BYTES, BLOCK_BYTES + 1])
-def test_a_part_of_a_segment_has_the_blocks_that_begin_in_it(begin: int, size_bytes: int) -> None:
-    """So that parts behind one another have each block once."""
-    fs = segments(2)
-    cover_up_to(fs, 2 * SEGMENT_BYTES)
-    starts = range(SEGMENT_BYTES, 2 * SEGMENT_BYTES, BLOCK_BYTES)
-    for start in starts:
-        change(fs, start)
-    files = commit_log_files(fs, CONFIG, read_only=True)
-    files.refresh()
-    begin += SEGMENT_BYTES
-    end = begin + size_bytes
-    found = compare_segment(fs, files.files[1], sum_path(1), begin, end)
-    assert [each.begin for each in found if isinstance(each, ChangedBlock)] == [
-        start for start in starts if begin <= start < end
-    ]
-    files.close()
