@@ -335,3 +335,10 @@ def test_an_unknown_field_is_refused_with_the_nearest() -> None:
                 pass
 
     run_producer(FakeCluster(routes={"T": {"a": 1}}), body)
+
+
+@pytest.mark.parametrize(("retries_max", "seconds"), [(0, 2.0), (3, 8.0)])
+def test_room_is_waited_for_as_long_as_a_send_may_take(retries_max: int, seconds: float) -> None:
+    timeout = timedelta(seconds=2)
+    producer = Producer(NAME_SERVER, group="g", timeout=timeout, retries_max=retries_max)
+    assert producer._buffer._room_seconds_max == seconds

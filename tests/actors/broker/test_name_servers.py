@@ -4,6 +4,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from unittest import mock
 
 import pytest
 
@@ -14,6 +15,12 @@ from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.nameserver.harness import Announced
 from wakelog.actors.broker import name_servers
 from wakelog.actors.broker.name_servers import NameServers
+from wakelog.actors.broker.replica import (
+    REGISTER_EVERY_MS,
+    REGISTER_OFTEN_MS,
+    TICK_SECONDS,
+    Replica,
+)
 from wakelog.actors.errors import DeploymentFailed
 from wakelog.broker import registration
 from wakelog.network.client import RemotingClient
@@ -260,3 +267,39 @@ def test_an_updated_topic_is_ordered_again_once_it_is_registered() -> None:
             assert harness.topic("T").order
 
     run(main)
+
+
+@pytest.mark.parametrize(
+    ("took_ago_ms", "registered_ago_ms", "is_master", "refusal", "registers"),
+    [
+        (0, REGISTER_EVERY_MS, True, None, True),
+        (0, REGISTER_EVERY_MS - 1, True, None, False),
+        (REGISTER_OFTEN_MS - 1, REGISTER_EVERY_MS, True, None, True),
+        (REGISTER_OFTEN_MS, REGISTER_EVERY_MS, True, None, False),
+        (0, REGISTER_EVERY_MS, False, None, False),
+        (0, REGISTER_EVERY_MS, True, "no", False),
+    ],
+)
+def test_a_new_master_registers_often(
+    took_ago_ms: int,
+    registered_ago_ms: int,
+    is_master: bool,
+    refusal: str | None,
+    registers: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now_ms = 1_000_000
+    monkeypatch.setattr("wakelog.actors.broker.replica.steady_ms", lambda: now_ms)
+    replica = mock.Mock(
+        _took_ms=now_ms - took_ago_ms, _registered_ms=now_ms - registered_ago_ms, _refusal=refusal
+    )
+    replica.run.is_master = is_master
+    Replica._tick(replica)
+    assert bool(replica.service.register.mock_calls) is registers
+    assert (replica._registered_ms == now_ms) is registers
+    for asked in (replica._check_log, replica._check_space):
+        asked.assert_called_once_with(now_ms)
+    for end in (replica._server, replica._follower):
+        end.drop_silent.assert_called_once_with(now_ms)
+    replica._timer.start.assert_called_once_with(TICK_SECONDS)
+    replica.act.assert_called_once_with()

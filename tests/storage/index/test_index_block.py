@@ -117,11 +117,3 @@ def test_blocks_hold_to_times_as_steps_do() -> None:
                     number for number in range(30, 0, -1) if begin <= (number - 1) // 3 <= end
                 )
                 assert found == [100 * number for number in wanted], (begin, end)
-
-
-def test_a_circle_of_a_dense_chain_ends() -> None:
-    entries = chained([0] * 40, [0] * 40)
-    entries[0] = (*entries[0][:3], 40)
-    with patch.object(index_file, "DENSE_STEPS", 2), patch.object(index_file, "BLOCK_ENTRIES", 9):
-        found = select(reader_of(entries), 0, count_max=1_000)
-    assert 40 <= len(found) <= 80
