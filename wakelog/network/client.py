@@ -26,6 +26,7 @@ from wakelog.network.background import awaited, run_once
 from wakelog.network.busy_poll import POLL_SECONDS, BusyPoll
 from wakelog.network.connection import BufferedConnection, Connection, ReadBuffer, close_all
 from wakelog.network.deadlines import NEVER, Deadlines
+from wakelog.network.direct_waiter import DirectWaiter
 from wakelog.network.errors import (
     CallTimeout,
     ClientClosed,
@@ -152,7 +153,11 @@ class RemotingClient:
             if connection is None or not connection.is_open or self._is_closed:
                 connection = await self._connection_by(address, deadline_seconds, timeout_ms)
             is_alone = self.calls_count == 1 and connection.has_socket
-            waiter = connection.direct_waiter(loop) if is_alone else loop.create_future()
+            waiter: asyncio.Future[RemotingCommand] | DirectWaiter
+            if is_alone:
+                waiter = connection.resumed_by_read = DirectWaiter(loop)
+            else:
+                waiter = loop.create_future()
             busy_poll = self._busy_poll if is_alone else None
             self._deadlines.add(waiter, deadline_seconds, address, timeout_ms)
             if self._timer is None or deadline_seconds < self._timer_seconds:

@@ -443,7 +443,7 @@ class BufferedConnection(Connection, asyncio.BufferedProtocol):
         """Wait for the transport; other connections of the loop may have the same buffer."""
         super().__init__(owner, limits, address=address, has_room=True)
         self._read_buffer = read_buffer
-        self._resumed_by_read: DirectWaiter | None = None
+        self.resumed_by_read: DirectWaiter | None = None
 
     def _write_long(self, parts: Sequence[bytes]) -> None:
         """Write a long part as a view: a loop of asyncio would copy all parts into one first.
@@ -464,11 +464,6 @@ class BufferedConnection(Connection, asyncio.BufferedProtocol):
         """Return where the next bytes go: those before were decoded."""
         return self.peer.decoder.room or self._read_buffer.view
 
-    def direct_waiter(self, loop: asyncio.AbstractEventLoop) -> DirectWaiter:
-        """Return a waiter that the read of its response resumes; the one before is forgotten."""
-        self._resumed_by_read = waiter = DirectWaiter(loop)
-        return waiter
-
     def buffer_updated(self, nbytes: int) -> None:
         """Decode what was read; a loop of uvloop calls `data_received` itself."""
         self.data_received(self.get_buffer(nbytes)[:nbytes])
@@ -476,9 +471,9 @@ class BufferedConnection(Connection, asyncio.BufferedProtocol):
     def data_received(self, data: bytes | memoryview) -> None:
         """Decode what was read, and go on with the caller whose response was in it."""
         super().data_received(data)
-        waiter = self._resumed_by_read
-        if waiter is not None and waiter.done():
-            self._resumed_by_read = None
+        waiter = self.resumed_by_read
+        if waiter is not None and waiter.response is not None:
+            self.resumed_by_read = None
             waiter.resume()
 
 

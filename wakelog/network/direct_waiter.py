@@ -22,37 +22,37 @@ from wakelog.protocol.command import RemotingCommand
 
 
 class DirectWaiter:
-    """See the module. The place for one response, or for the error in its place."""
+    """See the module. The place for one response, or for the error in its place.
 
+    response: None until it was read.
+    """
+
+    # Tasks look at `_loop`, where there is no `get_loop`.
     __slots__ = (
         "_asyncio_future_blocking",
         "_callback",
         "_context",
         "_error",
         "_loop",
-        "_response",
+        "response",
     )
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         """loop: the one that runs the task."""
         self._loop = loop
         self._asyncio_future_blocking = False
-        self._response: RemotingCommand | None = None
+        self.response: RemotingCommand | None = None
         self._error: BaseException | None = None
         self._callback: Callable[[DirectWaiter], object] | None = None
         self._context: Context | None = None
 
-    def get_loop(self) -> asyncio.AbstractEventLoop:
-        """Return the loop."""
-        return self._loop
-
     def done(self) -> bool:
         """Return whether there is a response, an error or a cancellation."""
-        return self._response is not None or self._error is not None
+        return self.response is not None or self._error is not None
 
     def set_result(self, response: RemotingCommand) -> None:
         """Keep the response; whoever has read it calls `resume` then."""
-        self._response = response
+        self.response = response
 
     def set_exception(self, error: BaseException) -> None:
         """Have the task get an error."""
@@ -87,12 +87,12 @@ class DirectWaiter:
         """Return the response. Raises: the error in its place."""
         if self._error is not None:
             raise self._error
-        assert self._response is not None
-        return self._response
+        assert self.response is not None
+        return self.response
 
     def __await__(self) -> Generator[Any, None, RemotingCommand]:
         """Wait for the response."""
-        if not self.done():
+        if self.response is None and self._error is None:
             self._asyncio_future_blocking = True
             yield self
-        return self.result()
+        return self.response if self.response is not None else self.result()
