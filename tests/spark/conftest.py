@@ -24,6 +24,8 @@ CONFIG = {
     "spark.sql.session.timeZone": "UTC",
     "spark.log.level": "OFF",
 }
+# Spark's classes are its release's: to verify them takes a quarter of the time to the first rows.
+UNVERIFIED = ("-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote")
 
 
 @pytest.fixture(scope="package")
@@ -33,7 +35,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in java_runtime().env.items():
             patch.setenv(name, value)
-        patch.setenv("JDK_JAVA_OPTIONS", " ".join(JVM_OPTIONS))
+        patch.setenv("JDK_JAVA_OPTIONS", " ".join((*JVM_OPTIONS, *UNVERIFIED)))
         patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
         session = open_session(
             "local[2]",
