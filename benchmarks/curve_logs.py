@@ -1,7 +1,7 @@
 """The points of the curve ``log``: one log of each size, and what a broker does with it.
 
 Segments are written once, each a template with other offsets and keys. A size is a store whose full
-segments are hard links to them, which no broker writes again, and whose last one is its own; queues
+segments are hard links to them, which no broker writes again. Its last one is its own, and queues
 and index are made as ``wakelog log rebuild`` makes them. A side gets such links, too. So the disk
 holds the largest log once, and both sides read the same bytes.
 

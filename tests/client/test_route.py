@@ -241,7 +241,7 @@ def test_a_refresh_asks_for_every_topic_in_use_and_keeps_what_is_not_found() -> 
 
 
 @pytest.mark.parametrize("ends", ["failed", "cancelled"])
-def test_an_answer_that_nobody_waits_for_any_more_is_dropped_in_silence(
+def test_an_answer_that_none_waits_for_any_more_is_dropped_in_silence(
     ends: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster = FakeCluster(routes={"T": {"a": 1}})

@@ -132,7 +132,7 @@ def test_few_entries_are_read_where_the_end_was_known() -> None:
     st.integers(0, 7),
     st.integers(0, 5),
 )
-def test_the_last_near_entry_is_that_of_a_look_at_each(
+def test_the_last_near_entry_is_that_of_a_check_of_each(
     written: list[Entry], place: int, reached: int
 ) -> None:
     entries = Listed(written)
