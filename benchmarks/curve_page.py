@@ -223,22 +223,22 @@ def _panel(curve: Curve, figure: Figure, points: Points, x: float, y: float) -> 
         'stroke="#dddddd"/>'
     )
 
-    def down(times: float) -> float:
-        return y + PANEL_HEIGHT * (1 - math.log(times / low) / math.log(high / low))
+    def down(value: float) -> float:
+        return y + PANEL_HEIGHT * (1 - math.log(value / low) / math.log(high / low))
 
     def right(size: int) -> float:
         first, last = curve.sizes[0], curve.sizes[-1]
         share = math.log(size / first) / math.log(last / first) if last > first else 0.0
         return x + 8 + share * (PANEL_WIDTH - 16)
 
-    for times in sorted({low, 1.0, high}):
+    for value in sorted({low, 1.0, high}):
         yield (
-            f'<line x1="{x}" y1="{down(times):.1f}" x2="{x + PANEL_WIDTH}" y2="{down(times):.1f}" '
+            f'<line x1="{x}" y1="{down(value):.1f}" x2="{x + PANEL_WIDTH}" y2="{down(value):.1f}" '
             'stroke="#dddddd"/>'
         )
         yield (
-            f'<text x="{x - 4}" y="{down(times) + 4:.1f}" font-size="10" text-anchor="end">'
-            f"{times:.3g}</text>"
+            f'<text x="{x - 4}" y="{down(value) + 4:.1f}" font-size="10" text-anchor="end">'
+            f"{value:.3g}</text>"
         )
     for size in curve.sizes:
         yield (
