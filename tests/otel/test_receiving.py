@@ -23,7 +23,9 @@ from tests.otel.recording import (
 from wakelog.client import ClientError, Consumer, ConsumerMessage, Message, Producer
 from wakelog.client.sync import Consumer as BlockingConsumer
 from wakelog.client.sync import Producer as BlockingProducer
+from wakelog.compiled.library import CHOICE
 from wakelog.otel import RocketMQInstrumentor, process
+from wakelog.otel.quick_spans import LINKS_MAX
 from wakelog.testing import EmbeddedBroker
 
 
@@ -228,6 +230,23 @@ def test_a_fetch_has_a_link_to_each_context_once(
     [received] = [x for x in by_name if x.attributes["messaging.operation.name"] == "receive"]
     assert received.count == len(fetched)
     assert sum(x.value for x in recording.points("messaging.client.consumed.messages")) == 21
+
+
+@pytest.mark.skipif(CHOICE.library is None, reason=str(CHOICE))
+def test_a_fetch_of_many_decodes_those_alone_that_have_a_link(
+    broker: EmbeddedBroker, recording: Recording
+) -> None:
+    async def body(consumer: Consumer) -> None:
+        async with Producer(broker.name_server) as producer:
+            await producer.send_many([Message("unread", b"x")] * 200)
+        messages = await consumer.fetch(200, 5.0)
+        assert len(messages) == 200
+        assert [x for x in messages if "record" in vars(x)] == messages[:LINKS_MAX]
+
+    broker.create_topic("unread", queues=1)
+    run(broker, "unread", body)
+    [fetched] = recording.spans("fetch unread")
+    assert values(fetched)["batch.message_count"] == 200
 
 
 def test_a_block_that_fails_says_why(broker: EmbeddedBroker, recording: Recording) -> None:

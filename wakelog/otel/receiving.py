@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequen
 from contextlib import contextmanager
 from datetime import timedelta
 from time import time_ns
-from typing import Any
+from typing import Any, Final
 
 from opentelemetry import context as contexts
 from opentelemetry import trace
@@ -36,16 +36,18 @@ from opentelemetry.trace import (
 
 from wakelog.client import sync
 from wakelog.client.consumer import Consumer
-from wakelog.client.consumer_message import ConsumerMessage
+from wakelog.client.consumer_message import ConsumerMessage, by_origin
+from wakelog.client.options import without_namespace
 from wakelog.client.received import ReceivedMessage
 from wakelog.otel import attributes
 from wakelog.otel.instruments import Instruments, is_suppressed, now_seconds
 from wakelog.otel.passed_on import UnsampledSpan, WorkContext, leave_work_on, pass_on
 from wakelog.otel.propagation import context_of, has_context, is_unsampled, links_to
-from wakelog.protocol.names import RETRY_PREFIX
 
 Method = Callable[..., Any]
 
+_SHARED_PREFIX: Final = "%"
+"""Of a retry topic and of a light queue, which have messages of several topics."""
 NACKED, REJECTED, LEFT = "nack", "reject", "not acknowledged"
 """The error of a span whose message comes again, is a dead letter, or was not settled."""
 
@@ -455,11 +457,15 @@ def _model(settler: Any) -> str:
 
 
 def _counts(messages: Sequence[ConsumerMessage]) -> list[tuple[str, int]]:
-    """Return how many messages there are of each topic; most calls get those of one."""
-    topics = {message.record.topic for message in messages}
-    if len(topics) == 1 and not next(iter(topics)).startswith(RETRY_PREFIX):
-        return [(messages[0].topic, len(messages))]
-    return list(Counter(message.topic for message in messages).items())
+    """Return how many messages there are of each topic, without a look at most messages."""
+    counts = Counter[str]()
+    for origin, run in by_origin(messages).items():
+        topic = origin.queue.topic
+        if topic.startswith(_SHARED_PREFIX):
+            counts.update(message.topic for message in run)
+        else:
+            counts[without_namespace(origin.settler.namespace, topic)] += len(run)
+    return list(counts.items())
 
 
 def _links_in(context: Context) -> list[SpanContext]:
