@@ -60,9 +60,9 @@ def test_baggage_is_there_too() -> None:
 def test_it_is_left_for_what_was_before(context_of_before: Context) -> None:
     first, second = message_of(1, 2), message_of(3, 4)
     context = pass_on(first, context_of_before)
-    leave_work_on(second)
+    leave_work_on((second,))
     assert current_ids() == (1, 2)
-    leave_work_on(first)
+    leave_work_on((second, first))
     assert contexts.get_current() is context_of_before
     context.leave()
     assert contexts.get_current() is context_of_before

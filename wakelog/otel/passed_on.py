@@ -6,7 +6,7 @@ baggage is read at once.
 Invariants: neither the context nor its span keeps the message once it is left.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from opentelemetry import context as contexts
@@ -88,8 +88,9 @@ def pass_on(message: ConsumerMessage, before: Context) -> WorkContext:
     return context
 
 
-def leave_work_on(message: object) -> None:
-    """Leave the current context if it is that of the work on a message."""
-    context = _current()
-    if type(context) is WorkContext and context.message is message:
+def leave_work_on(messages: Sequence[object]) -> None:
+    """Leave the current context if it is that of the work on one of these messages."""
+    while type(context := _current()) is WorkContext and any(
+        context.message is message for message in messages
+    ):
         context.step_out()  # of this thread or task: another may have a copy

@@ -166,8 +166,7 @@ class ReceiveSpans:
             running: Coroutine[Any, Any, None] = method(self_, *messages)
             if self._open:
                 return end(running, messages)
-            for message in messages:
-                leave_work_on(message)
+            leave_work_on(messages)
             return running
 
         return ack
@@ -229,7 +228,7 @@ class ReceiveSpans:
             if processing is not None:
                 processing.leave()
             else:
-                leave_work_on(self_.twin)
+                leave_work_on((self_.twin,))
 
         return settle
 
@@ -244,7 +243,7 @@ class ReceiveSpans:
                 if processing is not None:
                     processing.leave()
                 else:
-                    leave_work_on(twin)
+                    leave_work_on((twin,))
 
         return ack
 
@@ -309,7 +308,7 @@ class ReceiveSpans:
             processing.end(error)
             processing.leave()
         else:
-            leave_work_on(message)
+            leave_work_on((message,))
 
     def _begin(self, messages: Sequence[ReceivedMessage]) -> Processing | None:
         """Begin the work on messages; None if nothing records it, and no context came along."""
