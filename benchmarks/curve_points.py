@@ -9,20 +9,16 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
-from pathlib import Path
 
 from benchmarks.catch_up import wait_dispatched
 from benchmarks.cost import Cost
 from benchmarks.curve_rows import Curve, layout
-from benchmarks.held import add_topics, fill, hold, pull_requests, send_in_turns
+from benchmarks.held import TOPICS, add_topics, fill, hold, pull_requests, send_in_turns
 from benchmarks.load import SETTINGS, TOPIC, Drivers, Run, costs, create_topic
 from benchmarks.paced import Connection
 from benchmarks.rows import BODY_BYTES, Kind, Row
 from benchmarks.sides import Prepare, Side, leave_empty
 from tests.compat.frames import RawConnection
-
-TOPICS = "topic-%04d"
-"""The names that ``held.topic_name`` makes, as a format of Java's."""
 
 MESSAGES = 100_000
 WARMUP = 60_000
@@ -87,7 +83,7 @@ def measure_point(
     if curve.name in ("queues", "held"):
         settings = SETTINGS | {"mappedFileSizeConsumeQueue": str(QUEUE_FILE_BYTES)}
         topics, queues = layout(size)
-        prepare = partial(_add_topics, topics, queues)
+        prepare = partial(add_topics, topics_count=topics, queues_count=queues)
     side = make_side(settings, prepare)
     try:
         warm(side, drivers)
@@ -97,10 +93,6 @@ def measure_point(
         return _load(side, row_of(curve, size), drivers, topic), side.configuration
     finally:
         side.stop()
-
-
-def _add_topics(topics: int, queues: int, store: Path) -> None:
-    add_topics(store, topics, queues)
 
 
 def _load(side: Side, row: Row, drivers: Drivers, topic: str) -> Run:

@@ -36,6 +36,9 @@ ANSWER_SECONDS_MAX = 20.0
 DISPATCHED_SECONDS_MAX = 120.0
 POLL_SECONDS = 0.1
 
+TOPICS = "topic-%04d"
+"""The names of the topics, as a format that Java reads as well."""
+
 
 def add_topics(
     store: Path, topics_count: int = TOPICS_COUNT, queues_count: int = QUEUES_COUNT
@@ -62,7 +65,7 @@ def add_topics(
 
 def topic_name(number: int) -> str:
     """Return the name of one of the topics."""
-    return f"topic-{number:04}"
+    return TOPICS % number
 
 
 def measure_held(row: Row, side: Side, empty: Side) -> Run:
