@@ -114,7 +114,7 @@ class Origin:
 
 
 class Decoded:
-    """An attribute of a message that has it itself once it is decoded."""
+    """An attribute that is decoded at the first look, and is the message's own from then on."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         """Note the name."""

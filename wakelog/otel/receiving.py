@@ -456,7 +456,7 @@ def _model(settler: Any) -> str:
 
 
 def _counts(messages: Sequence[ConsumerMessage]) -> list[tuple[str, int]]:
-    """Return how many messages there are of each topic, without a look at most messages."""
+    """Return how many messages there are of each topic, and decode as few as that takes."""
     counts = Counter[str]()
     for origin, run in by_origin(messages).items():
         topic = origin.queue.topic
