@@ -7,11 +7,11 @@ and expiries of queues.
 Source: kombu.transport.virtual.Channel (5.7).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from functools import partial
 from queue import Empty
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 from amqp.exceptions import NotFound, PreconditionFailed
 from amqp.protocol import queue_declare_ok_t
@@ -19,12 +19,9 @@ from kombu.transport import base, virtual
 from kombu.utils.uuid import uuid
 
 from wakelog.celery.errors import as_kombu_errors
-from wakelog.celery.link import Settled, Source
+from wakelog.celery.link import BlockingLink, Settled, Source
 from wakelog.celery.payload import Payload
 from wakelog.celery.routes import FANOUT, Binding, is_for, target_of
-
-if TYPE_CHECKING:
-    from wakelog.celery.transport import Transport
 
 GET_SECONDS: Final = 1.0
 """How long `basic_get` waits: the queue may have to be joined first."""
@@ -32,6 +29,26 @@ DEFAULT_EXCHANGE: Final = ""
 
 _REFUSED: Final = frozenset({"x-max-priority", "x-consumer-timeout", "x-single-active-consumer"})
 """Arguments of any queue; one that is not temporary may have none at all."""
+
+
+class Connection(Protocol):
+    """What a channel needs of its transport.
+
+    temporary, declared: the queues of this connection without and with a topic of their own.
+    """
+
+    temporary: set[str]
+    declared: set[str]
+
+    @property
+    def link(self) -> BlockingLink:
+        """The open link. Raises: RecoverableConnectionError."""
+
+    def nudge(self) -> None:
+        """Look again: there may be a message, or room for one."""
+
+    def leave(self, queues: Iterable[str]) -> None:
+        """Read queues no longer: their channel is closed."""
 
 
 class QoS(virtual.QoS):
@@ -64,9 +81,9 @@ class Channel(virtual.Channel):
     QoS = QoS
     do_restore = False  # the broker does
     supports_fanout = True
-    connection: "Transport"
+    connection: Connection
 
-    def __init__(self, connection: "Transport", **given: Any) -> None:
+    def __init__(self, connection: Connection, **given: Any) -> None:
         """Have no queue yet."""
         self._no_ack: set[str] = set()
         self._read: set[str] = set()

@@ -36,10 +36,7 @@ DELIVERIES_MAX: Final = 64
 
 
 class Transport(virtual.Transport):
-    """See the module.
-
-    temporary, declared: the queues of this connection without and with a topic of their own.
-    """
+    """See the module; `channel.Connection` says what its channels need."""
 
     Channel = Channel
     can_parse_url = True
