@@ -10,6 +10,7 @@
     propagation.py    the context among the properties of a message
     passed_on.py      the context of a message where nothing records
     instruments.py    the tracer and the instruments of one instrumentor
+    begun.py          a span from its begin to its end
     quick_spans.py    spans that the SDK gets once they have ended
     late_spans.py     spans of users and of the client, built when somebody looks at them
     samplers.py       what the SDK's own samplers decide

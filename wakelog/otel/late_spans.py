@@ -12,17 +12,15 @@ Source: opentelemetry.sdk.trace.Span (1.45).
 """
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import time_ns
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from opentelemetry.sdk.trace import Span, Tracer, _Span
 from opentelemetry.trace import Link
 
 from wakelog.otel.attributes import Attributes
-
-if TYPE_CHECKING:
-    from wakelog.otel.quick_spans import Begun, QuickSpans
+from wakelog.otel.begun import Begun
 
 _lock: Final = threading.Lock()
 """Held while a span becomes a whole one, or ends without: threads may share it."""
@@ -34,11 +32,19 @@ class LateSpan(Span):
     """See the module. Any thread."""
 
     def __init__(
-        self, quick: "QuickSpans", begun: "Begun", attributes: Attributes, links: Sequence[Link]
+        self,
+        tracer: Tracer,
+        end: Callable[..., None],
+        begun: Begun,
+        attributes: Attributes,
+        links: Sequence[Link],
     ) -> None:
-        """Take a span that is recorded. attributes: all it has, plain values only."""
+        """Take a span that is recorded. attributes: all it has, plain values only.
+
+        end: `QuickSpans.end`, for a span that ends untouched.
+        """
         self._context = begun.context
-        self._late = quick, begun, attributes, links
+        self._late = tracer, end, begun, attributes, links
         self._ended_ns: int | None = None
 
     def __getattr__(self, name: str) -> Any:
@@ -51,8 +57,8 @@ class LateSpan(Span):
     def _build(self) -> None:
         with _lock:
             if _BUILT not in self.__dict__:
-                quick, begun, attributes, links = self._late
-                fields = _whole(quick.tracer, begun, attributes, links).__dict__
+                tracer, _, begun, attributes, links = self._late
+                fields = _whole(tracer, begun, attributes, links).__dict__
                 fields.update(_context=self._context, _end_time=self._ended_ns)
                 self.__dict__.update(fields)  # at once: other threads see none or all
 
@@ -69,11 +75,11 @@ class LateSpan(Span):
         if not is_untouched:
             super().end(end_time)
             return
-        quick, begun, attributes, links = self._late
-        quick.end(begun, attributes, links, context=self._context, ended_ns=self._ended_ns)
+        _, end, begun, attributes, links = self._late
+        end(begun, attributes, links, context=self._context, ended_ns=self._ended_ns)
 
 
-def _whole(tracer: Tracer, begun: "Begun", attributes: Attributes, links: Sequence[Link]) -> _Span:
+def _whole(tracer: Tracer, begun: Begun, attributes: Attributes, links: Sequence[Link]) -> _Span:
     """Return what the SDK would have made when the span began."""
     span = _Span(
         begun.name,

@@ -25,7 +25,8 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from wakelog.client.appended import APPENDED_BYTES_MAX
 from wakelog.client.received import ReceivedMessage
-from wakelog.otel.quick_spans import LINKS_MAX, Begun
+from wakelog.otel.begun import Begun
+from wakelog.otel.quick_spans import LINKS_MAX
 from wakelog.protocol.properties import (
     NAME_VALUE_SEPARATOR,
     PROPERTY_SEPARATOR,

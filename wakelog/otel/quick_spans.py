@@ -16,61 +16,23 @@ Source: opentelemetry.sdk.trace.Tracer#start_span, opentelemetry.sdk.trace.Span#
 import sys
 from collections.abc import Sequence
 from time import time_ns
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from opentelemetry import trace
 from opentelemetry.context import Context
-from opentelemetry.trace import (
-    Link,
-    NonRecordingSpan,
-    Span,
-    SpanContext,
-    SpanKind,
-    Status,
-    TraceFlags,
-    TraceState,
-)
+from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, TraceFlags
 
 from wakelog.otel.attributes import Attributes
+from wakelog.otel.begun import Begun
 from wakelog.otel.samplers import IDS_COMPARED, rule_of
 
 ATTRIBUTES_MAX: Final = 64
 """More than any span here has."""
 LINKS_MAX: Final = 128
 """Links of one span: as many as a span of the SDK keeps."""
-_FLAGS: Final = tuple(map(TraceFlags, range(4)))
-"""Every combination of the two flags there are."""
 _SAMPLED: Final = TraceFlags.SAMPLED
 _RANDOM: Final = getattr(TraceFlags, "RANDOM_TRACE_ID", 0)
 _UNSET: Final = Status()
-
-
-class Begun(NamedTuple):
-    """A span that has begun; one that is not recorded is only passed on.
-
-    attributes, state: as the sampler wants them. flags: for its own context.
-    """
-
-    name: str
-    kind: SpanKind
-    attributes: Attributes
-    trace_id: int
-    span_id: int
-    flags: int
-    state: TraceState | None
-    parent: SpanContext | None
-    is_recorded: bool
-    began_ns: int
-
-    @property
-    def context(self) -> SpanContext:
-        """What its children and its messages know of it."""
-        return SpanContext(self.trace_id, self.span_id, False, _FLAGS[self.flags], self.state)
-
-    @property
-    def span(self) -> NonRecordingSpan:
-        """A span with this context, for a propagator."""
-        return NonRecordingSpan(self.context)
 
 
 class QuickSpans:
@@ -173,7 +135,7 @@ class QuickSpans:
 
     def late(self, begun: Begun, attributes: Attributes, links: Sequence[Link] = ()) -> Span:
         """Return a recorded span that the user may write to. attributes: all it has."""
-        return self._late(self, begun, attributes, links)
+        return self._late(self.tracer, self.end, begun, attributes, links)
 
     def end(
         self,
