@@ -40,6 +40,18 @@ def test_sentences_are_short_on_the_average() -> None:
     assert {x: n for x, n in averages.items() if n >= prose.AVERAGE_WORDS_MAX} == {}
 
 
+def test_no_modules_import_each_other() -> None:
+    assert tidy.import_cycle(SOURCES) == []
+
+
+def test_a_circle_of_imports_is_caught_wherever_an_import_stands() -> None:
+    late = "if TYPE_CHECKING:\n    from wakelog.a.two import X\n"
+    there = Source("wakelog/a/one.py", late)
+    back = Source("wakelog/a/two.py", "def f():\n    import wakelog.a.one\n")
+    assert set(tidy.import_cycle([there, back])) == {"wakelog.a.one", "wakelog.a.two"}
+    assert tidy.import_cycle([there, Source("wakelog/a/two.py", "from wakelog.a import z")]) == []
+
+
 def test_every_reason_is_still_needed() -> None:
     known = {source.path for source in SOURCES}
     assert set(tidy.UNTESTED) <= known

@@ -12,6 +12,7 @@ import re
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -394,6 +395,48 @@ def shared_class_names(found: list[Source]) -> set[str]:
     python = [one for one in found if one.path.endswith(".py")]
     counts = Counter(x for one in python for x in vocabulary.public_classes(one.path, one.tree))
     return {name for name, count in counts.items() if count > 1}
+
+
+ALLOWED_IMPORTS = {("wakelog", "wakelog.actors.ray.attach")}
+"""Those against the layers: within `wakelog.attach`, when it is called."""
+
+
+def import_cycle(found: list[Source]) -> list[str]:
+    """Return modules that import each other in a circle, for types alone too; none if none do."""
+    python = [one for one in found if one.path.startswith("wakelog/") and one.path.endswith(".py")]
+    modules = {_module_of(one.path): one for one in python}
+    imports: dict[str, set[str]] = {}
+    for name, source in modules.items():
+        wanted = {
+            each if each in modules else each.rpartition(".")[0]
+            for node in _statements(source.tree)
+            for each in _imported(node)
+        }
+        imports[name] = {x for x in wanted - {name} if (name, x) not in ALLOWED_IMPORTS}
+    try:
+        TopologicalSorter(imports).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def _module_of(path: str) -> str:
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def _imported(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (each.name for each in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        yield from (f"{node.module}.{each.name}" for each in node.names)
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the statements within a node, and those within them."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
+            yield child
+            yield from _statements(child)
 
 
 def broken_links(source: Source) -> Iterator[str]:
