@@ -131,16 +131,16 @@ class Instruments:
         """Record messages that the user was given, by topic. began: of a call that waited."""
         name = PROCESS if began is None else RECEIVE
         for topic, count in topics:
-            CONSUMED.add(Labels(name, topic, "", group), count)
+            CONSUMED.add(_received_by(name, topic, group), count)
         if began is not None:
-            labels = Labels(RECEIVE, topics[0][0] if len(topics) == 1 else "", "", group)
+            labels = _received_by(RECEIVE, topics[0][0] if len(topics) == 1 else "", group)
             _record(self.operation_duration, labels, began)
 
     def processed(
         self, topic: str, group: str, began: float, error: str, context: Context | None
     ) -> None:
         """Record the end of the work on messages. context: of its span."""
-        labels = Labels(PROCESS, topic, "", group, error)
+        labels = _received_by(PROCESS, topic, group, error)
         _record(self.process_duration, labels, began, context)
 
 
@@ -159,6 +159,12 @@ def _record(
 ) -> None:
     seconds = now_seconds() - began
     DURATIONS.column(histogram, labels, _labels).add(seconds, context)
+
+
+@lru_cache(maxsize=ATTRIBUTES_REMEMBERED_MAX)
+def _received_by(name: str, topic: str, group: str, error: str = "") -> Labels:
+    """Return the labels of an operation of a consumer."""
+    return Labels(name, topic, "", group, error)
 
 
 @lru_cache(maxsize=ATTRIBUTES_REMEMBERED_MAX)

@@ -42,7 +42,7 @@ from wakelog.client.received import ReceivedMessage
 from wakelog.otel import attributes
 from wakelog.otel.instruments import Instruments, is_suppressed, now_seconds
 from wakelog.otel.passed_on import UnsampledSpan, WorkContext, leave_work_on, pass_on
-from wakelog.otel.propagation import context_of, has_context, is_unsampled, links_to
+from wakelog.otel.propagation import SPAN_KEY, context_of, has_context, is_unsampled, links_to
 
 Method = Callable[..., Any]
 
@@ -54,6 +54,11 @@ NACKED, REJECTED, LEFT = "nack", "reject", "not acknowledged"
 
 class Processing:
     """The span of the work on messages, from its begin on."""
+
+    __slots__ = (
+        "_before", "_began", "_came", "_during", "_has_ended", "_measures", "_record", "_span",
+        "group", "topic",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -78,9 +83,7 @@ class Processing:
     def enter(self) -> None:
         """Make the span the current one, with the baggage of the message."""
         self._before = before = contexts.get_current()
-        if self._came is not None:
-            before = Context({**before, **self._came})
-        self._during = trace.set_span_in_context(self._span, before)
+        self._during = Context({**before, **(self._came or {}), SPAN_KEY: self._span})
         contexts.attach(self._during)
 
     def leave(self) -> None:
@@ -323,20 +326,21 @@ class ReceiveSpans:
         settler = getattr(first, "settler", None)
         topic, group = first.topic, _group(settler)
         context: Context | None = None  # of several messages the caller's
-        span = self._unsampled(first.record.properties_text) if len(messages) == 1 else None
+        span = self._unsampled(first) if len(messages) == 1 else None
         if span is None:
             context = context_of(first) if len(messages) == 1 else None
             span = self._work_span(messages, context, topic, group, _model(settler))
         measures = observes and instruments.measures
         return Processing(instruments, span, topic, group, context, measures=measures)
 
-    def _unsampled(self, properties_text: str) -> Span | None:
+    def _unsampled(self, message: ReceivedMessage) -> Span | None:
         """Return a span that is certainly not recorded, as its parent is not; else None."""
         if self._instruments.tracer is None or (quick := self._instruments.quick) is None:
             return None
-        if not quick.follows_parent or not is_unsampled(properties_text):
+        text = message.record.properties_text
+        if not quick.follows_parent or not is_unsampled(text):
             return None
-        return UnsampledSpan(properties_text, quick.span_id())
+        return UnsampledSpan(text, quick.span_id())
 
     def _work_span(
         self,
