@@ -131,5 +131,8 @@ def test_a_broker_that_does_not_answer_is_an_error_to_try_again() -> None:
 def test_bad_arguments_are_refused_at_once() -> None:
     with pytest.raises(InvalidArgument, match="visibility_timeout"):
         RocketMQBroker("localhost:9876", visibility_timeout=timedelta())
+    for given in ({"queues": "16"}, {"group": "own"}, {"start": "last"}):
+        with pytest.raises(InvalidArgument, match=next(iter(given))):
+            RocketMQBroker("localhost:9876", **given)  # type: ignore[arg-type]
     with pytest.raises(QueueNotFound):
         RocketMQBroker("localhost:9876").flush("unknown")

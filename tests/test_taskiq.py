@@ -167,6 +167,9 @@ def test_bad_arguments_are_refused_at_once() -> None:
         RocketMQBroker("localhost:9876", visibility_timeout=timedelta())
     with pytest.raises(InvalidArgument, match="Give HOST:PORT"):
         RocketMQBroker("")
+    for given in ({"queue": 5}, {"queues": "16"}, {"group": "own"}, {"start": "last"}):
+        with pytest.raises(InvalidArgument, match=next(iter(given))):
+            RocketMQBroker("localhost:9876", **given)
 
 
 def test_a_broker_that_is_not_started_says_so() -> None:

@@ -65,14 +65,14 @@ class RocketMQBroker(dramatiq.Broker):
         Raises: InvalidArgument.
         """
         super().__init__(middleware)
-        self.visibility_ms = positive_milliseconds("visibility_timeout", visibility_timeout)
-        self.make_consumer = partial(
-            Consumer, name_servers, start="first", consume_timeout=NO_TIMEOUT, **settings
-        )
         self._make_sender = partial(
             TaskSender, name_servers, delay_levels=delay_levels, queues=queues, **settings
         )
         self._make_sender()  # refuses bad arguments now
+        self.visibility_ms = positive_milliseconds("visibility_timeout", visibility_timeout)
+        self.make_consumer = partial(
+            Consumer, name_servers, start="first", consume_timeout=NO_TIMEOUT, **settings
+        )
         self._opening = threading.Lock()
         # With the id of the process that has opened it: a fork opens one of its own.
         self._sender: tuple[int, BlockingSender] | None = None

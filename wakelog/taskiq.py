@@ -18,7 +18,7 @@ from taskiq import AckableMessage, AsyncBroker, BrokerMessage
 from wakelog.client import Consumer, ConsumerMessage, InvalidArgument
 from wakelog.client.clocks import wall_ms
 from wakelog.client.options import Settings, Target
-from wakelog.client.plain import positive_milliseconds
+from wakelog.client.plain import plain_text, positive_milliseconds
 from wakelog.protocol.delay_levels import DEFAULT_DELAY_LEVELS
 from wakelog.tasks.names import topic_of_queue
 from wakelog.tasks.reader import NO_TIMEOUT, VISIBILITY_TIMEOUT, NoTask, TaskReader
@@ -51,7 +51,11 @@ class RocketMQBroker(AsyncBroker):
         Raises: InvalidArgument.
         """
         super().__init__()
-        self.topic = topic_of_queue(PREFIX, queue)
+        self._make_sender = partial(
+            TaskSender, name_servers, delay_levels=delay_levels, queues=queues, **settings
+        )
+        self._make_sender()  # refuses bad arguments now
+        self.topic = topic_of_queue(PREFIX, plain_text("queue", queue))
         self._visibility_ms = positive_milliseconds("visibility_timeout", visibility_timeout)
         self._make_consumer = partial(
             Consumer,
@@ -62,12 +66,8 @@ class RocketMQBroker(AsyncBroker):
             consume_timeout=NO_TIMEOUT,
             **settings,
         )
-        self._make_sender = partial(
-            TaskSender, name_servers, delay_levels=delay_levels, queues=queues, **settings
-        )
         self._sender: TaskSender | None = None
         self._reader: TaskReader | None = None
-        self._make_sender()  # refuses bad arguments now
 
     async def startup(self) -> None:
         """Connect once, and make the topic if it is not there. Raises: ClientError."""

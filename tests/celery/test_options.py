@@ -73,6 +73,9 @@ def test_options_have_defaults_and_take_seconds() -> None:
         ({"prefix": "a.b"}, "prefix='a.b' cannot begin a topic"),
         ({"delay_levels": "1x"}, "delay_levels='1x' are none"),
         ({"visibility_timeout": 0}, "visibility_timeout is not over 0"),
+        ({"visibility_timeout": "1h"}, "visibility_timeout is '1h'.* Give seconds, or a timedelta"),
+        ({"timeout": -1}, "timeout is -1.* Give 0 to 31622400 seconds"),
+        ({"delay_levels": ["1s"]}, "delay_levels is .* Give a text"),
         ({"queues": 0}, "queues"),
     ],
 )

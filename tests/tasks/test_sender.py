@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
 from tests.tasks.brokers import broker, wait_for
-from wakelog.client import Consumer
+from wakelog.client import Consumer, InvalidArgument
 from wakelog.client.clocks import wall_ms
 from wakelog.tasks.due import due_of
 from wakelog.tasks.sender import TaskSender
@@ -87,6 +88,17 @@ def test_a_group_with_a_member_is_emptied_by_it(broker: EmbeddedBroker) -> None:
     assert wait_for(lambda: len(broker.messages("busy")) == 5)  # the log keeps them
 
 
-def test_delay_levels_that_are_none_are_refused() -> None:
-    with pytest.raises(ValueError, match="separated by one blank"):
-        TaskSender("localhost:9876", delay_levels="soon")
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"delay_levels": "soon"}, "separated by one blank"),
+        ({"delay_levels": ["1s"]}, "delay_levels is .* Give a text"),
+        ({"queues": "16"}, "queues is '16'.* Give a whole number"),
+        ({"queues": 0}, "queues is 0"),
+        ({"group": "own"}, "unknown settings group"),
+        ({"trace": True}, "unknown settings trace"),
+    ],
+)
+def test_bad_arguments_are_refused_at_once(given: dict[str, Any], text: str) -> None:
+    with pytest.raises(InvalidArgument, match=text):
+        TaskSender("localhost:9876", **given)

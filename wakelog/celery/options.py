@@ -17,8 +17,9 @@ from urllib.parse import unquote
 
 from wakelog.client import InvalidArgument, Tls
 from wakelog.client.options import Settings
-from wakelog.client.plain import milliseconds, plain_text, whole_number
-from wakelog.protocol.delay_levels import DEFAULT_DELAY_LEVELS, read_delay_levels
+from wakelog.client.plain import milliseconds, plain_text, seconds_from_now, whole_number
+from wakelog.protocol.delay_levels import DEFAULT_DELAY_LEVELS
+from wakelog.tasks.due import delays_of
 from wakelog.tasks.reader import VISIBILITY_TIMEOUT
 from wakelog.tasks.sender import QUEUES
 
@@ -67,21 +68,16 @@ def read_options(given: Mapping[str, Any]) -> tuple[Options, Settings]:
     if not _PREFIX.fullmatch(prefix):
         cause = f"prefix={prefix!r} cannot begin a topic"
         raise InvalidArgument(cause, "Use at most 40 letters, digits, _ and -")
-    levels = plain_text("delay_levels", given.get("delay_levels", DEFAULT_DELAY_LEVELS))
-    try:
-        read_delay_levels(levels)
-    except ValueError as error:
-        cause = f"delay_levels={levels!r} are none"
-        raise InvalidArgument(cause, f"Give {error}") from None
-    visibility_ms = milliseconds(
-        "visibility_timeout", _duration(given.get("visibility_timeout", VISIBILITY_TIMEOUT))
-    )
+    levels = given.get("delay_levels", DEFAULT_DELAY_LEVELS)
+    delays_of(levels)  # refuses what is none
+    visibility = given.get("visibility_timeout", VISIBILITY_TIMEOUT)
+    visibility_ms = milliseconds("visibility_timeout", _duration("visibility_timeout", visibility))
     if visibility_ms < 1:
         raise InvalidArgument("visibility_timeout is not over 0", "Give seconds")
     queues = whole_number("queues", given.get("queues", QUEUES), 1)
     settings = Settings()
     if "timeout" in given:
-        settings["timeout"] = _duration(given["timeout"])
+        settings["timeout"] = _duration("timeout", given["timeout"])
     if "retries_max" in given:
         settings["retries_max"] = given["retries_max"]
     if "security_token" in given:
@@ -89,10 +85,9 @@ def read_options(given: Mapping[str, Any]) -> tuple[Options, Settings]:
     return Options(prefix, queues, visibility_ms, levels), settings
 
 
-def _duration(given: Any) -> Any:
-    """Return a timedelta for a number of seconds; what is neither is refused where it is used."""
-    is_number = isinstance(given, int | float) and not isinstance(given, bool)
-    return timedelta(seconds=given) if is_number else given
+def _duration(name: str, given: object) -> timedelta:
+    """Return a time that is given as seconds or as a timedelta. Raises: InvalidArgument."""
+    return timedelta(seconds=seconds_from_now(name, given))
 
 
 def read_place(

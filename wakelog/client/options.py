@@ -5,6 +5,7 @@ Source: org.apache.rocketmq.client.ClientConfig, org.apache.rocketmq.common.prot
 """
 
 import asyncio
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Final, NamedTuple, Protocol, TypeAlias, TypedDict
 
@@ -107,16 +108,21 @@ class Settings(TypedDict, total=False):
     namespace: str
 
 
+def check_setting_names(given: Iterable[str]) -> None:
+    """Check that each is a setting of every client. Raises: InvalidArgument."""
+    settings = Settings.__optional_keys__
+    if unknown := set(given) - settings:
+        known = sorted({*settings, *_OWN_ARGUMENTS})
+        raise unknown_names("settings", unknown, sorted(settings), near=known)
+
+
 def make_options(
     target: Target, group: str, settings: Settings, *, retries_max: int = 3
 ) -> ClientOptions:
     """Return checked options. Raises: InvalidArgument."""
     addresses = _name_servers(target)
     group = plain_group(group)
-    unknown = settings.keys() - Settings.__optional_keys__
-    if unknown:
-        known = sorted({*Settings.__optional_keys__, *_OWN_ARGUMENTS})
-        raise unknown_names("settings", unknown, sorted(Settings.__optional_keys__), near=known)
+    check_setting_names(settings)
     timeout_ms = positive_milliseconds("timeout", settings.get("timeout", timedelta(seconds=3)))
     retries_max = whole_number("retries_max", settings.get("retries_max", retries_max), 0)
     # None: an environment variable that is not set.

@@ -10,8 +10,21 @@ The due time travels in a property, so that any reader continues.
 from collections.abc import Mapping
 from typing import Final
 
+from wakelog.client.errors import InvalidArgument
+from wakelog.client.plain import plain_text
+from wakelog.protocol.delay_levels import read_delay_levels
+
 DUE_PROPERTY: Final = "WAKELOG_DUE_MS"
 """When a task is due, in ms since the epoch."""
+
+
+def delays_of(delay_levels: object) -> tuple[int, ...]:
+    """Return the delays in ms of brokers with this `messageDelayLevel`. Raises: InvalidArgument."""
+    text = plain_text("delay_levels", delay_levels)
+    try:
+        return read_delay_levels(text)
+    except ValueError as error:
+        raise InvalidArgument(f"delay_levels={text!r} are none", f"Give {error}") from None
 
 
 def level_before(remaining_ms: int, delays_ms: tuple[int, ...]) -> int:

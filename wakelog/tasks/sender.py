@@ -17,10 +17,11 @@ from wakelog.client import ClientError, Producer
 from wakelog.client.admin import open_admin
 from wakelog.client.clocks import wall_ms
 from wakelog.client.instance import Opened
-from wakelog.client.options import Settings, Target, with_namespace
+from wakelog.client.options import Settings, Target, check_setting_names, with_namespace
+from wakelog.client.plain import whole_number
 from wakelog.protocol.codes import RequestCode, ResponseCode
-from wakelog.protocol.delay_levels import DEFAULT_DELAY_LEVELS, read_delay_levels
-from wakelog.tasks.due import DUE_PROPERTY, level_before
+from wakelog.protocol.delay_levels import DEFAULT_DELAY_LEVELS
+from wakelog.tasks.due import DUE_PROPERTY, delays_of, level_before
 
 QUEUES: Final = 16
 """Of a topic that is made here: the most workers that can share it."""
@@ -45,10 +46,11 @@ class TaskSender(Opened):
         """Make no connection yet.
 
         delay_levels: `messageDelayLevel` of the brokers. queues: of a topic that is made here.
-        Raises: InvalidArgument; ValueError for delay levels that are none.
+        Raises: InvalidArgument.
         """
-        self.delays_ms = read_delay_levels(delay_levels)
-        self._queues = queues
+        check_setting_names(settings)  # a producer takes more, which a reader has not
+        self.delays_ms = delays_of(delay_levels)
+        self._queues = whole_number("queues", queues, 1)
         self._producer = Producer(target, **settings)
         admin_settings = settings.copy()
         self._opens_admin = open_admin(target, **admin_settings)
