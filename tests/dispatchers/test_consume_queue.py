@@ -475,3 +475,22 @@ def test_queues_that_are_not_open_are_removed_and_trimmed(fs: MemoryFileSystem) 
     assert dispatcher.remove_before(log.end) == 0 and fs.calls["open"] == opened
     stale = opened_later(fs, log.end).stale_queues({"C": log.end})
     assert (stale.keys, stale.again_from) == ([("C", 0)], None)
+
+
+@pytest.mark.parametrize(("has_process", "count"), [(False, 8), (True, 32)])
+def test_a_process_of_its_own_has_descriptors_for_more_queues(
+    fs: MemoryFileSystem,
+    functions: ScanFunctions | None,
+    monkeypatch: pytest.MonkeyPatch,
+    has_process: bool,
+    count: int,
+) -> None:
+    monkeypatch.setattr(consume_queue, "process_descriptors_max", lambda: 64)
+    log = LogBytes()
+    for i in range(40):
+        log.add(queue_id=i)
+    dispatcher = ConsumeQueueDispatcher(fs, CONFIG, has_process=has_process)
+    dispatcher.dispatch(batch_of(log, functions))
+    assert fs.descriptor_count == count
+    dispatcher.close()
+    assert fs.descriptor_count == 0

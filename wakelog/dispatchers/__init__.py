@@ -40,17 +40,21 @@ def core_dispatchers(
     skip_segment: bool = False,
     filters: FilterSource | None = None,
     deleted: DeletedTopics | None = None,
+    has_process: bool = False,
 ) -> list[CoreDispatcher]:
     """Return the built-in dispatchers of a store, in order.
 
     filters: the filters for bitmaps (enableCalcFilterBitMap); None for no bitmaps.
     deleted: the deleted topics, by default those of this store.
+    has_process: whether they have a process of their own; see `ConsumeQueueDispatcher`.
     """
     dispatchers: list[CoreDispatcher] = []
     if filters is not None and config.enable_consume_queue_extension:
         dispatchers.append(FilterBitmap(filters))
     dispatchers.append(
-        ConsumeQueueDispatcher(fs, config, fill_gaps=not skip_segment, deleted=deleted)
+        ConsumeQueueDispatcher(
+            fs, config, fill_gaps=not skip_segment, deleted=deleted, has_process=has_process
+        )
     )
     if config.message_index_enable:
         dispatchers.append(IndexDispatcher(fs, config, log.store_time))

@@ -96,21 +96,24 @@ def _column_puts(columns: Columns) -> Iterator[tuple[str, TopicPuts]]:
 
 
 def _column_arrivals(columns: Columns) -> list[Arrival]:
-    arrivals = []
-    for group in columns.groups():
-        numbers = columns.numbers[columns.order[group.end - 1]]
-        single = group.end - group.begin == 1
-        arrivals.append(
-            Arrival(
-                group.topic,
-                group.queue_id,
-                int(numbers[QUEUE_OFFSET]) + 1,
-                int(numbers[TAGS_CODE]) if single else None,
-                int(numbers[STORE_TIMESTAMP]),
-                int(numbers[PHYSICAL_OFFSET]),
-            )
+    groups = columns.groups()
+    # By column: a value of a row alone takes as long as an arrival.
+    lasts = columns.numbers[columns.order[[group.end - 1 for group in groups]]]
+    tags_codes = lasts[:, TAGS_CODE].tolist()
+    return list(
+        map(
+            Arrival,
+            [group.topic for group in groups],
+            [group.queue_id for group in groups],
+            (lasts[:, QUEUE_OFFSET] + 1).tolist(),
+            [
+                tags_code if group.end - group.begin == 1 else None
+                for group, tags_code in zip(groups, tags_codes, strict=True)
+            ],
+            lasts[:, STORE_TIMESTAMP].tolist(),
+            lasts[:, PHYSICAL_OFFSET].tolist(),
         )
-    return arrivals
+    )
 
 
 def _multi_requests(columns: Columns) -> list[DispatchRequest]:

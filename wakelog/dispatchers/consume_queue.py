@@ -51,6 +51,14 @@ FILES_TOGETHER_MAX: Final = 64
 """As many descriptors are open then; a process that may open few makes fewer files at once. With it
 16,000 new queues are made three times as fast as with one file at a time (docs/overload.md)."""
 
+OPEN_FILES_MAX: Final = 16_384
+"""Of the files that were written last. To open and close one takes longer than to write an entry,
+so that each queue to which messages come should keep its own."""
+
+OWN_SHARE: Final = 4
+"""In a process of its own these files get so many times what `OpenFiles` allows: half of the
+descriptors. No sockets of clients are there."""
+
 DISPATCHED_AGAIN_BYTES_MAX: Final = 64 << 20
 """Where more would have to be dispatched again, `recover` opens all queues instead: some tenths of
 a second, as long as thousands of queues take."""
@@ -78,15 +86,21 @@ class ConsumeQueueDispatcher:
         *,
         fill_gaps: bool = True,
         deleted: DeletedTopics | None = None,
+        has_process: bool = False,
     ) -> None:
         """Open no queue yet; `fill_gaps` as in `consume_queue_writer`.
 
         deleted: the topics that were deleted, by default those of this store.
+        has_process: whether the process has little else to open, so that it may keep more files.
         """
         self._fs = fs
         self._config = config
         self._fill_gaps = fill_gaps
-        self._open_files = OpenFiles()
+        descriptors_max = process_descriptors_max()
+        self._open_files = OpenFiles(
+            OPEN_FILES_MAX,
+            descriptors_max=OWN_SHARE * descriptors_max if has_process else descriptors_max,
+        )
         self._queues: dict[QueueKey, ConsumeQueueWriter] = {}
         self._unopened: set[QueueKey] = set()
         self._opens_later = self._are_durable = self._rest_has_one_file = False
@@ -97,7 +111,7 @@ class ConsumeQueueDispatcher:
             config, self.open_queue, lambda: self._deleted.ends, self._expect
         )
         self._expected_count = 0
-        self._together_max = open_files_allowed(FILES_TOGETHER_MAX, process_descriptors_max())
+        self._together_max = open_files_allowed(FILES_TOGETHER_MAX, descriptors_max)
         self._illegal_names_count = 0
         self._files_made_count = 0
         self._unsynced: list[str] = []  # directories

@@ -166,23 +166,24 @@ class EntryPlacement(Generic[Q]):
         entries = columns.entries.data
         self._expect([(group.topic, group.queue_id) for group in groups])
         for group in groups:
-            if deleted and group.physical_offset < deleted.get(group.topic, 0):
-                self._put_not_deleted(columns, group, deleted[group.topic], touched)
+            topic, queue_id, begin, end, unbroken, queue_offset, physical_offset, run_end = group
+            if deleted and physical_offset < deleted.get(topic, 0):
+                self._put_not_deleted(columns, group, deleted[topic], touched)
                 continue
-            key = (group.topic, group.queue_id)
+            key = (topic, queue_id)
             queue = self._open(key)
             if queue is None:
                 continue
             touched[key] = queue
-            group_entries = entries[ENTRY_BYTES * group.begin : ENTRY_BYTES * group.end]
-            if group.unbroken and queue.put_run(
+            group_entries = entries[ENTRY_BYTES * begin : ENTRY_BYTES * end]
+            if unbroken and queue.put_run(
                 group_entries,
-                queue_offset=group.queue_offset,
-                physical_offset=group.physical_offset,
-                physical_offset_end=group.physical_offset_end,
+                queue_offset=queue_offset,
+                physical_offset=physical_offset,
+                physical_offset_end=run_end,
             ):
                 continue
-            rows = columns.order[group.begin : group.end]
+            rows = columns.order[begin:end]
             queue.put_column(
                 group_entries,
                 physical_offsets=columns.numbers[rows, PHYSICAL_OFFSET],

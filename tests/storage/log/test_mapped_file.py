@@ -145,6 +145,9 @@ def test_the_least_recently_used_descriptor_is_closed(fs: MemoryFileSystem) -> N
         (64, 256, 8),
         (256, 10, 8),  # less than this does not help
         (2, 256, 2),
+        (16_384, sys.maxsize, 16_384),
+        (16_384, 20_000, 2_500),
+        (16_384, 256, 32),
     ],
 )
 def test_few_descriptors_leave_few_to_files(

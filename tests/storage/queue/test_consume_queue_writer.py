@@ -128,31 +128,30 @@ def test_one_write_a_file(fs: MemoryFileSystem) -> None:
     assert fs.calls["pwrite"] == 2
 
 
+def run(
+    writer: ConsumeQueueWriter, begin: int, end: int, queue_offset: int, data: bytes = b""
+) -> bool:
+    return writer.put_run(
+        data or b"".join(ENTRY.pack(i * SIZE, SIZE, i) for i in range(begin, end)),
+        queue_offset=queue_offset,
+        physical_offset=begin * SIZE,
+        physical_offset_end=end * SIZE,
+    )
+
+
 def put_column(writer: ConsumeQueueWriter, places: list[tuple[int, int]]) -> None:
     found = np.array(places, dtype=np.int64).reshape(-1, 2)
-    offsets = found[:, 0] * SIZE
-    sizes = np.full(len(places), SIZE, dtype=np.int64)
     data = b"".join(ENTRY.pack(number * SIZE, SIZE, number) for number, _ in places)
     unbroken = bool((np.diff(found[:, 1]) == 1).all())
-    if (
-        places
-        and unbroken
-        and writer.put_run(
+    offers_run = bool(places) and unbroken
+    if not offers_run or not run(writer, places[0][0], places[-1][0] + 1, places[0][1], data):
+        writer.put_column(
             data,
-            queue_offset=places[0][1],
-            physical_offset=places[0][0] * SIZE,
-            physical_offset_end=places[-1][0] * SIZE + SIZE,
+            physical_offsets=found[:, 0] * SIZE,
+            sizes=np.full(len(places), SIZE, dtype=np.int64),
+            tags_codes=found[:, 0],
+            queue_offsets=found[:, 1],
         )
-    ):
-        writer.write_pending()
-        return
-    writer.put_column(
-        data,
-        physical_offsets=offsets,
-        sizes=sizes,
-        tags_codes=found[:, 0],
-        queue_offsets=found[:, 1],
-    )
     writer.write_pending()
 
 
@@ -165,16 +164,35 @@ def test_a_run_is_taken_only_if_it_follows(
 ) -> None:
     writer = open_writer(fs)
     put_range(writer, 0, 2)
-    number, queue_offset = begin
-    data = b"".join(ENTRY.pack(i * SIZE, SIZE, i) for i in range(number, number + 3))
-    assert taken is writer.put_run(
-        data,
-        queue_offset=queue_offset,
-        physical_offset=number * SIZE,
-        physical_offset_end=(number + 3) * SIZE,
-    )
+    assert taken is run(writer, begin[0], begin[0] + 3, begin[1])
     writer.write_pending()
     assert numbers(fs) == ([0, 1, 2, 3, 4] if taken else [0, 1])
+
+
+def test_a_run_in_reserved_place_is_written_at_once(fs: MemoryFileSystem) -> None:
+    writer = open_writer(fs)
+    put_range(writer, 0, 2)
+    writer.dirty_paths()
+    assert run(writer, 2, 4, 2) and numbers(fs) == [0, 1, 2, 3]
+    [path] = writer.dirty_paths()
+    assert path.startswith(DIRECTORY)
+    fs.calls.clear()
+    writer.write_pending()
+    assert not fs.calls["pwrite"]
+    # It reaches into a file that is not there, and then it comes behind that one.
+    assert run(writer, 4, 12, 4) and run(writer, 12, 14, 12) and numbers(fs) == [0, 1, 2, 3]
+    writer.write_pending()
+    assert numbers(fs) == list(range(14))
+
+
+def test_a_run_that_could_not_be_written_is_not_put(fs: MemoryFileSystem) -> None:
+    writer = open_writer(fs)
+    put_range(writer, 0, 2)
+    fs.fail("pwrite", number=errno.ENOSPC)
+    with pytest.raises(StoreFull):
+        run(writer, 2, 4, 2)
+    assert (writer.max_queue_offset, writer.max_physical_offset) == (2, 2 * SIZE)
+    assert run(writer, 2, 4, 2) and numbers(fs) == [0, 1, 2, 3]
 
 
 columns = st.lists(st.integers(0, 3), max_size=12).map(

@@ -65,3 +65,37 @@ def test_a_file_that_is_made_again_is_reserved_again() -> None:
     harness.files.truncate(0)
     harness.growing.write(0, b"efgh")
     assert harness.fs.calls["reserve"] == 2
+
+
+def test_what_is_written_at_once_has_its_place_in_the_last_file() -> None:
+    harness = Harness()
+    growing = harness.growing
+    assert growing.write_reserved(0, b"a") is None
+    growing.write(0, b"abcdefghij")
+    growing.take_dirty()
+    assert growing.write_reserved(6, b"k") is None  # the first file
+    assert growing.write_reserved(14, b"klm") is None  # beyond the last one
+    assert growing.take_dirty() == []
+    assert growing.write_reserved(10, b"klm") == 13
+    assert growing.take_dirty() == [harness.files.files[1].path]
+    assert harness.content() == b"abcdefghijklm".ljust(16, b"\0")
+
+
+def test_nothing_is_written_at_once_where_nothing_is_reserved() -> None:
+    harness = Harness()
+    harness.growing.write(0, b"abcd")
+    later = GrowingFiles(harness.fs, harness.files, harness.make)
+    assert later.write_reserved(4, b"e") is None
+    assert later.write(4, b"e") == 5
+    assert later.write_reserved(5, b"f") == 6
+    harness.files.truncate(0)
+    assert later.write_reserved(0, b"g") is None
+
+
+def test_a_file_that_was_removed_counts_as_no_place() -> None:
+    harness = Harness()
+    harness.growing.write(0, b"abcdefghij")
+    harness.files.truncate(8)
+    assert harness.growing.write_reserved(6, b"klm") is None
+    assert harness.growing.write(6, b"klm") == 9
+    assert harness.content() == b"abcdefklm".ljust(16, b"\0")

@@ -53,8 +53,12 @@ class Dispatch:
         known: AttachRequest,
         *,
         calculates_bitmaps: bool = False,
+        has_process: bool = False,
     ) -> None:
-        """Open the derived files and find where dispatch begins. Raises: StoreError."""
+        """Open the derived files and find where dispatch begins. Raises: StoreError.
+
+        has_process: whether no Broker is in this process.
+        """
         self._log = CommitLogReader(fs, config)
         self._follower_log = CommitLogReader(fs, config)
         self._dispatchers: list[CoreDispatcher] = core_dispatchers(
@@ -63,6 +67,7 @@ class Dispatch:
             self._log,
             skip_segment=config.compat_skip_segment,
             filters=FilterFile(fs, config.paths.filters) if calculates_bitmaps else None,
+            has_process=has_process,
         )
         self.flushed = 0
         self._checkpoint = Checkpoint(fs, config.paths.checkpoint)

@@ -73,6 +73,7 @@ class ReputService(Service):
             self.store,
             request,
             calculates_bitmaps=self.plan.settings.broker.enable_calc_filter_bit_map,
+            has_process=not self.plan.in_one_process,
         )
         self.on_release(self._close_files)
         self.on_release(self._retry_timer.cancel)

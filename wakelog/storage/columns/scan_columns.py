@@ -243,7 +243,13 @@ class Columns:
         return self._groups
 
     def _group_topics(self) -> list[str]:
-        return [self.topic(row) for row in self._group_firsts[: self._group_firsts[-1]].tolist()]
+        firsts = self.numbers[self._group_firsts[: self._group_firsts[-1]]]
+        begins = firsts[:, layout.TOPIC_BEGIN]
+        ends = begins + firsts[:, layout.TOPIC_BYTES]
+        return [
+            str(self.buffer[begin:end], "utf-8", "replace")
+            for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)
+        ]
 
     def key_runs(self, first_row: int = 0) -> Iterator[tuple[int, int, DispatchRequest | None]]:
         """Yield index work from record `first_row` on: keys [begin, end), then a record or None.

@@ -26,9 +26,13 @@ _DESCRIPTORS_PER_OPEN_FILE = 8
 
 
 def open_files_allowed(count_max: int, descriptors_max: int) -> int:
-    """Return how many files of `count_max` a process with so many descriptors may keep open."""
+    """Return how many files of `count_max` a process with so many descriptors may keep open.
+
+    They get an eighth of the descriptors, and fewer than OPEN_FILE_COUNT_MAX less in proportion.
+    """
     wanted = _DESCRIPTORS_PER_OPEN_FILE * OPEN_FILE_COUNT_MAX
-    return min(count_max, max(OPEN_FILE_COUNT_MIN, count_max * descriptors_max // wanted))
+    share = min(count_max, OPEN_FILE_COUNT_MAX) * descriptors_max // wanted
+    return min(count_max, max(OPEN_FILE_COUNT_MIN, share))
 
 
 class OpenFiles:

@@ -1,7 +1,8 @@
 """Write one consume queue: append, recover and truncate its 20-byte entries.
 
 There is one writer at a time: recovery before the broker serves, then Reput. Entries gather in
-memory. `write_pending` writes them, with one write for each file.
+memory. `write_pending` writes them, with one write for each file. A run that only follows what is
+written, where blocks are reserved, is written at once: with many queues most are one entry.
 
 A record goes to the next free place, whatever its own queue offset, as in 4.9.3:
 
@@ -162,13 +163,19 @@ class ConsumeQueueWriter(ConsumeQueue):
 
         queue_offset, physical_offset: of the first; physical_offset_end: of the last.
         Returns: False if they do not; then nothing was done: call `put_column`.
+        Raises: StoreFailed, StoreFull, with nothing put.
         """
         if queue_offset != self.max_queue_offset or queue_offset == 0:
             return False
         if physical_offset < self.max_physical_offset:
             return False
-        # A copy: the caller fills its columns again before a failed write is repeated.
-        self._append(bytes(entries), len(entries) // ENTRY_BYTES)
+        end = None if self._pending else self._growing.write_reserved(self._pending_begin, entries)
+        if end is None:
+            # A copy: the caller fills its columns again before a failed write is repeated.
+            self._pending.append(bytes(entries))
+        else:
+            self._pending_begin = end
+        self.max_queue_offset += len(entries) // ENTRY_BYTES
         self.max_physical_offset = physical_offset_end
         return True
 

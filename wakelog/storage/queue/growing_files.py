@@ -66,6 +66,17 @@ class GrowingFiles:
             view = view[length:]
         return offset
 
+    def write_reserved(self, offset: int, data: Buffer) -> int | None:
+        """Do what `write` does if the last file has all of the place reserved, else return None."""
+        file, end = self._files.last, offset + len(data)
+        if file is None or offset < file.start_offset:
+            return None
+        if end > self._reservation.end or end > file.end_offset:
+            return None
+        file.write(offset - file.start_offset, data)
+        self.dirty.add(file.path)
+        return end
+
     def take_dirty(self) -> list[str]:
         """Return the files written since the last call; the caller has to sync them."""
         dirty, self.dirty = sorted(self.dirty), set()
