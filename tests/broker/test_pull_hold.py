@@ -36,7 +36,7 @@ def note(
 def arrival(
     next_queue_offset: int = 6, tags_code: int | None = 0, topic: str = "T", queue_id: int = 0
 ) -> Arrival:
-    return Arrival(topic, queue_id, next_queue_offset, tags_code, 0, 0)
+    return Arrival(topic, queue_id, next_queue_offset, tags_code)
 
 
 # Which arrivals wake a pull from offset 5; what the pull's tags are, then the answer.

@@ -2,7 +2,7 @@
 
 from tests.dispatchers.stores import batch_of
 from tests.fakes.columns import compiled_functions
-from tests.fakes.records import STORE_MS, LogBytes, properties, record
+from tests.fakes.records import LogBytes, properties, record
 from wakelog.compiled.columns import ScanFunctions
 from wakelog.dispatchers.arrivals import Arrival, TopicPuts, batch_arrivals, count_puts
 from wakelog.dispatchers.dispatcher import DispatchBatch
@@ -24,34 +24,25 @@ def log_of_messages() -> LogBytes:
     return log
 
 
-def further(log: LogBytes) -> list[Arrival]:
-    tags_code, last = string_hash("m"), log.offsets[-1]
-    return [
-        Arrival("%LMQ%x", 0, 5, tags_code, STORE_MS, last),
-        Arrival("Y", 1, 6, tags_code, STORE_MS, last),
-    ]
+FURTHER = [Arrival("%LMQ%x", 0, 5, string_hash("m")), Arrival("Y", 1, 6, string_hash("m"))]
 
 
 def test_one_by_one_in_log_order() -> None:
-    log = log_of_messages()
-    at = log.offsets
-    assert batch_arrivals(batch_of(log), enable_lmq=True) == [
-        Arrival("A", 0, 1, string_hash("a"), STORE_MS, at[0]),
-        Arrival("A", 0, 2, string_hash("b"), STORE_MS, at[1]),
-        Arrival("B", 2, 8, string_hash("c"), STORE_MS, at[2]),
-        Arrival("C", 1, 4, string_hash("m"), STORE_MS, at[5]),
-        *further(log),
+    assert batch_arrivals(batch_of(log_of_messages()), enable_lmq=True) == [
+        Arrival("A", 0, 1, string_hash("a")),
+        Arrival("A", 0, 2, string_hash("b")),
+        Arrival("B", 2, 8, string_hash("c")),
+        Arrival("C", 1, 4, string_hash("m")),
+        *FURTHER,
     ]
 
 
 def test_in_bulk_one_a_queue(compiled: ScanFunctions) -> None:
-    log = log_of_messages()
-    at = log.offsets
-    assert batch_arrivals(batch_of(log, compiled), enable_lmq=True) == [
-        Arrival("A", 0, 2, None, STORE_MS, at[1]),
-        Arrival("B", 2, 8, string_hash("c"), STORE_MS, at[2]),
-        Arrival("C", 1, 4, string_hash("m"), STORE_MS, at[5]),
-        *further(log),
+    assert batch_arrivals(batch_of(log_of_messages(), compiled), enable_lmq=True) == [
+        Arrival("A", 0, 2, None),
+        Arrival("B", 2, 8, string_hash("c")),
+        Arrival("C", 1, 4, string_hash("m")),
+        *FURTHER,
     ]
 
 

@@ -72,11 +72,14 @@ class PullHold:
     def arrived(self, arrivals: Iterable[Arrival]) -> list[int]:
         """Return the ids of the holds that these arrivals may satisfy, longest waiting first."""
         woken = []
-        for arrival in arrivals:
-            queue = (arrival.topic, arrival.queue_id)
-            self._reach(queue, arrival.next_queue_offset)
-            for note in list(self._queues.get(queue, {}).values()):
-                if note.is_woken_by(arrival.next_queue_offset, arrival.tags_code):
+        for topic, queue_id, next_queue_offset, tags_code in arrivals:
+            queue = (topic, queue_id)
+            self._reach(queue, next_queue_offset)
+            holds = self._queues.get(queue)
+            if holds is None:
+                continue  # as almost every arrival at a broker of many queues
+            for note in list(holds.values()):
+                if note.is_woken_by(next_queue_offset, tags_code):
                     self._remove(note.hold_id)
                     woken.append(note.hold_id)
         self._woken_by_arrival_count += len(woken)
@@ -138,10 +141,11 @@ class PullHold:
         assert {(n.deadline_ms, i) for i, n in self._holds.items()} <= set(self._deadlines)
 
     def _reach(self, queue: Queue, next_queue_offset: int) -> None:
-        reach = max(next_queue_offset, self._reaches.pop(queue, 0))
-        if len(self._reaches) >= REACHES_MAX:
-            del self._reaches[next(iter(self._reaches))]
-        self._reaches[queue] = reach
+        reaches = self._reaches
+        before = reaches.pop(queue, 0)
+        if len(reaches) >= REACHES_MAX:
+            del reaches[next(iter(reaches))]
+        reaches[queue] = next_queue_offset if next_queue_offset > before else before
 
     def _remove(self, hold_id: int) -> None:
         note = self._holds.pop(hold_id, None)

@@ -16,12 +16,10 @@ import numpy as np
 from wakelog.compiled.layout import (
     GROUP,
     NO_GROUP,
-    PHYSICAL_OFFSET,
     QUEUE_OFFSET,
     REFINE,
     REFINE_MULTI,
     SIZE,
-    STORE_TIMESTAMP,
     TAGS_CODE,
 )
 from wakelog.dispatchers.dispatcher import DispatchBatch
@@ -38,8 +36,6 @@ class Arrival(NamedTuple):
     queue_id: int
     next_queue_offset: int
     tags_code: int | None
-    store_timestamp_ms: int
-    physical_offset: int
 
 
 class TopicPuts(NamedTuple):
@@ -110,8 +106,6 @@ def _column_arrivals(columns: Columns) -> list[Arrival]:
                 tags_code if group.end - group.begin == 1 else None
                 for group, tags_code in zip(groups, tags_codes, strict=True)
             ],
-            lasts[:, STORE_TIMESTAMP].tolist(),
-            lasts[:, PHYSICAL_OFFSET].tolist(),
         )
     )
 
@@ -131,6 +125,4 @@ def _arrival(request: DispatchRequest) -> Arrival:
         request.queue_id,
         request.queue_offset + 1,
         request.tags_code,
-        request.store_timestamp_ms,
-        request.physical_offset,
     )

@@ -63,7 +63,7 @@ class FakePullHold(FakeCalls):
         return [note for _, notes in self.called("take") for note in notes if note[0] == kind]
 
 
-ARRIVAL = Arrival("topic", 0, 1, None, 0, 0)
+ARRIVAL = Arrival("topic", 0, 1, None)
 
 
 def held(hold: HoldPull) -> tuple[Any, ...]:
@@ -84,6 +84,10 @@ def test_notes_hold_wake_forget_and_expire(short_path: Path) -> None:
     assert take(held(note(3))) == ([3], None)
     assert take(held(HoldPull(4, "other", 0, 0, deadline_ms, None))) == ([], deadline_ms)
     assert take((HoldNote.EXPIRE,)) == ([4], None)
+    # Several of a kind, and others between them: all are followed, in their order.
+    holds = [held(HoldPull(number, "many", number, 0, deadline_ms, None)) for number in (6, 7, 8)]
+    came = arrival_notes(Arrival("many", number, 1, None) for number in (8, 6))
+    assert take(*holds, *came, (HoldNote.FORGET, 7), (HoldNote.EXPIRE,), holds[0])[0] == [8, 6, 6]
     assert service.statistics()["hold_count"] == 0
     take(held(note(5, queue_offset=1)))
     assert service.statistics()["hold_count"] == 1

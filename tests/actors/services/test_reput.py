@@ -276,7 +276,7 @@ class FakeReput(FakeCalls):
         assert epoch == EPOCH and readable >= self.position
         self.position = min(readable, self.position + STEP_BYTES)
         offset = self.position // STEP_BYTES
-        arrivals = [tuple(Arrival("topic", 0, offset, None, 0, self.position - STEP_BYTES))]
+        arrivals = [tuple(Arrival("topic", 0, offset, None))]
         return (self.position, len(arrivals), self.position < readable), arrivals
 
 

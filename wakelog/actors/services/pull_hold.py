@@ -9,6 +9,8 @@ Source: org.apache.rocketmq.broker.longpolling.PullRequestHoldService (4.9.3).
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final
 
 from wakelog.actors.services.client import ServiceClient, ServiceHandle, ServiceLost
@@ -65,14 +67,16 @@ class PullHoldService(Service):
         """Follow notes in their order; return the holds to wake, and the next deadline."""
         core = self._core
         woken: list[int] = []
-        for kind, *parts in notes:
+        # Together, because one after the other they take several times as long.
+        for kind, together in groupby(notes, itemgetter(0)):
+            rows = [note[1:] for note in together]
             match kind:
                 case HoldNote.HOLD:
-                    woken += core.hold((read_hold_note(parts),))
+                    woken += core.hold(map(read_hold_note, rows))
                 case HoldNote.FORGET:
-                    core.forget(parts)
+                    core.forget([hold_id for hold_ids in rows for hold_id in hold_ids])
                 case HoldNote.ARRIVAL:
-                    woken += core.arrived((Arrival._make(parts),))
+                    woken += core.arrived(map(Arrival._make, rows))
                 case HoldNote.EXPIRE:
                     woken += core.expire(wall_ms())
         return woken, core.next_deadline_ms()
