@@ -27,7 +27,7 @@ Source: org.apache.rocketmq.remoting.protocol.RemotingCommand, SendMessageReques
 
 import struct
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple, TypeAlias
 
 from wakelog.protocol.command import SERIALIZE_JSON, RemotingCommand
@@ -169,6 +169,16 @@ class SendRun(RemotingCommand, kw_only=True, gc=False):
 ReadRun: TypeAlias = Callable[[memoryview, int, int], tuple[SendRun, int] | None]
 """Reads so many plain sends at most from a position on; returns them and where they end, None for
 none."""
+
+
+def placed_in(
+    keys: Iterable[tuple[str, int]], queues: RunQueues
+) -> Iterator[tuple[tuple[str, int], int, int, int]]:
+    """Yield each queue with what `place` has counted: messages, their bytes, and sends."""
+    columns = (
+        queues[column::QUEUE_COLUMNS] for column in (PLACED_COUNT, PLACED_BYTES, PLACED_SENDS)
+    )
+    return zip(keys, *columns, strict=True)
 
 
 def run_queues(rows: list[tuple[int, int]]) -> RunQueues:

@@ -14,6 +14,8 @@ def test_a_queue_starts_at_zero_and_advances() -> None:
     offsets.advance(("T", 1), 3)
     assert offsets.get(("T", 1)) == 3
     assert offsets.get(("U", 0)) == 0
+    assert offsets.find_all([("T", 1), ("U", 0), ("T", 0)]) == [3, None, 7]
+    assert offsets.queues() == [("T", 0), ("T", 1)]
 
 
 def test_a_closed_topic_gets_no_queue() -> None:

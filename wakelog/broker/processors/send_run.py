@@ -9,6 +9,8 @@ Log, responses and counts are as those of `send.send_message`; a test compares t
 Source: org.apache.rocketmq.broker.processor.SendMessageProcessor (4.9.3).
 """
 
+from collections.abc import Iterable
+
 from wakelog.broker.decision import AwaitFlush
 from wakelog.broker.names import NO_SEND_TOPICS
 from wakelog.broker.processors.send import added_sys_flag, trace_fields, when_kept
@@ -21,6 +23,7 @@ from wakelog.protocol.names import RETRY_PREFIX
 from wakelog.protocol.record import record_encoder
 from wakelog.protocol.run_responses import RunResponses
 from wakelog.protocol.send_run import RunRules, SendRun
+from wakelog.storage.log.queue_offsets import QueueKey
 
 
 def store_run(
@@ -37,7 +40,7 @@ def store_run(
         state.config.broker_cluster_name,
         state.is_sync_flush or state.is_sync_master,
     )
-    sys_flags = [_added_sys_flag(state, topic, queue_id) for topic, queue_id in run.queues]
+    sys_flags = _added_sys_flags(state, run.queues)
     stored = state.store.put_run(run, sys_flags, rules, now_ms)
     if stored is None:
         return None
@@ -57,15 +60,22 @@ def store_run(
     return when_kept(state, responses, state.store.log.end_offset, now_ms)
 
 
-def _added_sys_flag(state: BrokerState, topic: str, queue_id: int) -> int | None:
-    """Return what the messages of a queue get; None if sends to it are not plain."""
+def _added_sys_flags(state: BrokerState, queues: Iterable[QueueKey]) -> list[int | None]:
+    """Return what the messages of each queue get; None if sends to it are not plain."""
+    flags: list[int | None] = []
+    of_topics: dict[str, tuple[int, int]] = {}
+    for topic, queue_id in queues:
+        found = of_topics.get(topic)
+        if found is None:
+            found = of_topics[topic] = _plain_queues(state, topic)
+        queues_count, flag = found
+        flags.append(flag if 0 <= queue_id < queues_count else None)
+    return flags
+
+
+def _plain_queues(state: BrokerState, topic: str) -> tuple[int, int]:
+    """Return how many queues of a topic take plain sends, and what their messages get."""
     config = state.topics.get(topic)
-    if (
-        config is None
-        or config.order
-        or topic in NO_SEND_TOPICS
-        or topic.startswith(RETRY_PREFIX)
-        or not 0 <= queue_id < max(config.write_queue_nums, config.read_queue_nums)
-    ):
-        return None
-    return added_sys_flag(config)
+    if config is None or config.order or topic in NO_SEND_TOPICS or topic.startswith(RETRY_PREFIX):
+        return 0, 0
+    return max(config.write_queue_nums, config.read_queue_nums), added_sys_flag(config)

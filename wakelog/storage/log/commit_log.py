@@ -30,14 +30,7 @@ from wakelog.protocol.batch import encode_records
 from wakelog.protocol.errors import ProtocolError
 from wakelog.protocol.properties import INNER_MULTI_DISPATCH, PROPERTIES_BYTES_MAX
 from wakelog.protocol.record import BLANK_BYTES, encode_blank
-from wakelog.protocol.send_run import (
-    PLACED_COUNT,
-    QUEUE_COLUMNS,
-    LogRoom,
-    RunRules,
-    SendRun,
-    run_queues,
-)
+from wakelog.protocol.send_run import LogRoom, RunRules, SendRun, placed_in, run_queues
 from wakelog.protocol.sys_flag import CONSUMED_TYPES, TRANSACTION_MASK
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import IllegalName, NotWriteable, StoreError, StoreFailed, store_errors
@@ -155,11 +148,11 @@ class CommitLog:
         """
         if self.failure is not None or self._multi_dispatch:
             return None
-        offsets = self.queue_offsets
+        found = self.queue_offsets.find_all(run.queues)
         queues = run_queues(
             [
-                (-1, 0) if flag is None or (found := offsets.find(key)) is None else (found, flag)
-                for key, flag in zip(run.queues, sys_flags, strict=True)
+                (-1, 0) if flag is None or next_offset is None else (next_offset, flag)
+                for next_offset, flag in zip(found, sys_flags, strict=True)
             ]
         )
         timestamp_ms = max(now_ms, self.store_timestamp_ms)
@@ -170,17 +163,16 @@ class CommitLog:
         self._pending.append(placed.records)
         self.end_offset += len(placed.records)
         self.store_timestamp_ms = timestamp_ms
+        advance = self.queue_offsets.advance
         of_topics: dict[str, tuple[int, int, int]] = {}
-        for row, key in enumerate(run.queues):
-            begin = row * QUEUE_COLUMNS
-            count, size_bytes, sends_count = queues[begin + PLACED_COUNT : begin + QUEUE_COLUMNS]
+        for key, count, size_bytes, sends_count in placed_in(run.queues, queues):
             if count:
-                offsets.advance(key, count)
-                before = of_topics.get(key[0], (0, 0, 0))
+                advance(key, count)
+                sends_before, count_before, bytes_before = of_topics.get(key[0], (0, 0, 0))
                 of_topics[key[0]] = (
-                    before[0] + sends_count,
-                    before[1] + count,
-                    before[2] + size_bytes,
+                    sends_before + sends_count,
+                    count_before + count,
+                    bytes_before + size_bytes,
                 )
         return StoredRun(placed, of_topics)
 

@@ -14,7 +14,7 @@ Source: org.apache.rocketmq.store.MultiDispatch, CommitLog.topicQueueTable, lmqT
 (4.9.3); one table here, since an LMQ queue has a name no topic can take.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from wakelog.protocol.properties import (
@@ -78,9 +78,9 @@ class QueueOffsets:
         """Return a queue's next offset, 0 for a queue that has never had one."""
         return self._next.get(key, 0)
 
-    def find(self, key: QueueKey) -> int | None:
-        """Return a queue's next offset, None for a queue that has never had one."""
-        return self._next.get(key)
+    def find_all(self, keys: Iterable[QueueKey]) -> list[int | None]:
+        """Return the next offset of each queue, None for a queue that has never had one."""
+        return list(map(self._next.get, keys))
 
     def get_or_add(self, key: QueueKey) -> int:
         """Return a queue's next offset; a new queue joins the table with 0.
