@@ -219,7 +219,7 @@ def test_a_process_collects_all_tests_of_its_kinds() -> None:
         marks = [f"mark.{name}" for name, kind in kinds.KINDS.items() if kind.process == process]
         for name in names:
             assert kinds.is_left_to_others(process, folder / name)
-            assert not kinds.is_left_to_others(0, folder / name)
+            assert not kinds.is_left_to_others(1, folder / name)
             sources = list((folder / name).rglob("*.py"))
             own = [x.name for x in sources if any(mark in x.read_text() for mark in marks)]
             assert sources and own == [], name
