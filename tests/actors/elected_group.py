@@ -168,6 +168,7 @@ class ElectedGroup:
             [sys.executable, *self._program, "up", *self._flags, *words],
             env={**os.environ, "TMPDIR": str(self.folder)},  # what is killed leaves files behind
             log_path=self.folder / f"up-{number}.out",
+            is_forked=True,
         )
 
     def store(self, number: int) -> Path:

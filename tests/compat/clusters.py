@@ -115,6 +115,7 @@ class Wakelog:
             [sys.executable, "-m", "wakelog", "up", *words],
             env={**os.environ, **({"TMPDIR": str(temporary)} if temporary else {})},
             log_path=folder / "up.out",
+            is_forked=True,
         )
 
     def wait_ready(self, is_up: Callable[[str, str], bool] = serves) -> None:

@@ -12,6 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
+from tests.compat.forked_programs import ForkedProcess, start_forked
+
 POLL_SECONDS = 0.05
 HOLD_SECONDS_MAX = 10.0
 # Below the range from which the kernel takes ports for connections, so that one free now stays so.
@@ -37,10 +39,19 @@ class TestProcess:
         env: dict[str, str],
         log_path: Path,
         cwd: Path | None = None,
+        is_forked: bool = False,
     ) -> None:
+        """is_forked: whether a `wakelog` that is imported already may do what the command says."""
         self._log_path = log_path
+        self._process: subprocess.Popen[bytes] | ForkedProcess
         with open(log_path, "ab") as log:
-            self._process: subprocess.Popen[bytes] = subprocess.Popen(
+            if is_forked:
+                folder, output = cwd or Path.cwd(), log.fileno()
+                forked = start_forked(command[1:], environment=env, folder=folder, output=output)
+                if forked is not None:
+                    self._process = forked
+                    return
+            self._process = subprocess.Popen(
                 command,
                 cwd=cwd,
                 env=env,

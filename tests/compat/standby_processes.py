@@ -12,7 +12,7 @@ import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 T = TypeVar("T")
 
@@ -42,7 +42,7 @@ class Standbys(Generic[T]):
         with self._turn:
             if self._place is None:
                 self._place = tempfile.TemporaryDirectory()
-                _in_use.append(self)
+                end_with_session(self)
             self._folders_count += 1
             folder = Path(self._place.name, str(self._folders_count))
         folder.mkdir()
@@ -58,7 +58,19 @@ class Standbys(Generic[T]):
             self._place = None
 
 
-_in_use: list[Standbys[Any]] = []
+class Closable(Protocol):
+    """What ends with the session."""
+
+    def close(self) -> None:
+        """End it."""
+
+
+_in_use: list[Closable] = []
+
+
+def end_with_session(running: Closable) -> None:
+    """Have something closed when the session ends."""
+    _in_use.append(running)
 
 
 def end_standbys() -> None:
