@@ -1,9 +1,11 @@
 """Commit: copies pieces as often as asked; its client has buffers copied in time."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Self
 
 import pytest
@@ -82,6 +84,7 @@ class Harness:
             log_files=self.log.files,
             transient_pool=self.pool,
             commitIntervalCommitLog=1,
+            commitCommitLogThoroughInterval=20,
         )
         self.client = CommitClient(
             ServiceHandle("commit", self.calls, context), on_committed=self.events.committed
@@ -160,10 +163,37 @@ async def test_a_copy_that_failed_is_made_again(
         assert attempts()[count][0][2:4] == (end, last_end), "only what is new"
 
 
+@pytest.mark.parametrize(
+    ("is_due", "is_copied", "committed_count", "is_timed"),
+    [(False, None, 0, True), (True, False, 0, True), (True, True, 1, False)],
+)
+@on_loop
+async def test_what_is_due_is_copied_and_what_was_copied_is_committed(
+    tmp_path: Path, is_due: bool, is_copied: bool | None, committed_count: int, is_timed: bool
+) -> None:
+    copied: list[int] = []
+
+    async def copy(end: int) -> bool:
+        copied.append(end)
+        return bool(is_copied)
+
+    async with Harness(tmp_path).running(is_attached=False) as harness:
+        client: Any = harness.client
+        due = SimpleNamespace(
+            next_step_ms=1 << 60, is_due=lambda *ends: (*ends[:2],) == (0, 90) and is_due
+        )
+        client._due, client._copy, client._appended = due, copy, 90
+        assert not await client.work()
+        assert copied == ([90] if is_due else [])
+        assert harness.events.committed_count == committed_count
+        assert client.timer.is_running is is_timed
+
+
 @on_loop
 async def test_the_copies_go_by_the_times_that_are_set_now_and_a_refusal_is_said_meanwhile(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO)
     async with Harness(tmp_path).running() as harness:
         client, config = harness.client, harness.client.broker.plan.settings.store
         config.commit_interval_commit_log_ms, config.commit_commit_log_least_pages = 2, 3
@@ -176,6 +206,7 @@ async def test_the_copies_go_by_the_times_that_are_set_now_and_a_refusal_is_said
             harness.refusal = refusal
             harness.put(b"x" * 100)
             assert await client._copy(harness.log.end_offset) is (refusal is None)
-            said.append((client.refusal is not None, caplog.text.count("commit failed")))
-        assert said == [(True, 1), (True, 1), (False, 1), (True, 2)]
+            lines = ("commit failed", "service does not work", "service works again")
+            said.append((client.refusal is not None, *(caplog.text.count(line) for line in lines)))
+        assert said == [(True, 1, 1, 0), (True, 1, 1, 0), (False, 1, 1, 1), (True, 2, 2, 1)]
         harness.refusal = None

@@ -1,9 +1,12 @@
 """Segments are there before the log needs them; else the Broker makes them in place."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Self
+
+import pytest
 
 from tests.actors.bounded import on_loop
 from tests.actors.services.fakes import EPOCH, FakeCalls, attached, broker_context
@@ -110,6 +113,27 @@ async def test_a_segment_that_could_not_be_made_is_asked_for_again() -> None:
         harness.take(LOG_SEGMENT_BYTES)
         await harness.wait_made(4)
         assert starts(harness)[2:] == [2 * LOG_SEGMENT_BYTES, 3 * LOG_SEGMENT_BYTES]
+
+
+@on_loop
+async def test_a_segment_that_cannot_be_made_is_a_trouble_until_one_can_be(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    said = []
+    async with Harness().running() as harness:
+        client, path = harness.client, harness.files.path_for(LOG_SEGMENT_BYTES)
+        for refusal in ("no space", "no space", None, "no space"):
+            harness.refusal = refusal
+            assert await client.make_segment(path) is (refusal is None)
+            lines = ("service does not work", "service works again")
+            reason = client.refusal and client.refusal.reason
+            said.append((reason, *(caplog.text.count(line) for line in lines)))
+        client.mark_lost()
+        while client.is_attached:
+            await asyncio.sleep(0)
+        assert not await client.make_segment(path)
+    assert said == [("no space", 1, 0), ("no space", 1, 0), (None, 1, 1), ("no space", 2, 1)]
 
 
 @on_loop

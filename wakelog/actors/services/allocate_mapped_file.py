@@ -61,9 +61,9 @@ class AllocateMappedFileClient(ServiceClient):
         except ServiceLost:
             return False
         if refusal is not None:
-            self.set_trouble("make", Trouble(refusal))
+            self.set_trouble("segment", Trouble(refusal))  # the call itself worked
             return False
-        self.clear_trouble("make")
+        self.clear_trouble("segment")
         return True
 
     async def stop_work(self) -> None:

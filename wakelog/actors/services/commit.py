@@ -123,10 +123,10 @@ class CommitClient(ServiceClient):
         if failure is not None:
             if self._failures.is_news(failure):
                 self._errors.error("commit failed", cause=failure)
-            self.set_trouble("commit", Trouble(failure))
+            self.set_trouble("copy", Trouble(failure))  # the call itself worked
             return False
         self._failures.clear()
-        self.clear_trouble("commit")
+        self.clear_trouble("copy")
         self._pool.on_committed(physical_offset)
         return True
 
