@@ -1,13 +1,17 @@
 """The files of access control: which are read, when they are read again, and which are refused."""
 
+import asyncio
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from tests.actors.bounded import on_loop
 from wakelog.actors.broker import account_files
 from wakelog.actors.broker.account_files import (
     WATCH_SECONDS,
@@ -15,7 +19,7 @@ from wakelog.actors.broker.account_files import (
     next_pause_seconds,
 )
 from wakelog.actors.errors import DeploymentFailed
-from wakelog.broker.access.accounts import AccessFileRefused
+from wakelog.broker.access.accounts import AccessFileRefused, AccessTable
 from wakelog.telemetry.logs import FILES_OF_BROKER, configure_logs, unconfigure_logs
 
 
@@ -79,11 +83,16 @@ def test_files_above_the_limits_refuse_the_start(
     write(tmp_path, "plain_acl.yml", account("main-account"))
     write(tmp_path, "acl/b.yml", account("account-b"))
     with monkeypatch.context() as patch:
+        patch.setattr(account_files, "FILES_MAX", 2)
+        assert len(files_in(tmp_path).open()) == 2
         patch.setattr(account_files, "FILES_MAX", 1)
         with pytest.raises(DeploymentFailed, match="it has more than 1 files"):
             files_in(tmp_path).open()
-    monkeypatch.setattr(account_files, "FILE_BYTES_MAX", 8)
-    with pytest.raises(DeploymentFailed, match="it has more than 8 bytes"):
+    size = len(account("main-account"))
+    monkeypatch.setattr(account_files, "FILE_BYTES_MAX", size)
+    assert len(files_in(tmp_path).open()) == 2
+    monkeypatch.setattr(account_files, "FILE_BYTES_MAX", size - 1)
+    with pytest.raises(DeploymentFailed, match=f"it has more than {size - 1} bytes"):
         files_in(tmp_path).open()
 
 
@@ -142,6 +151,9 @@ def test_a_file_that_breaks_changes_nothing_and_is_logged_once(tmp_path: Path, l
     write(tmp_path, "plain_acl.yml", account("later-account"))
     found = files.read_changed()
     assert found is not None and found.find("later-account") is not None
+    write(tmp_path, "plain_acl.yml", "accounts: [")
+    assert files.read_changed() is None
+    assert log.read_text().count("the old ones stay") == 2, "it broke once more"
 
 
 def test_a_file_that_others_can_read_is_warned_about(tmp_path: Path, log: Path) -> None:
@@ -187,6 +199,35 @@ def test_files_that_change_all_the_time_are_read_for_a_tenth_of_it() -> None:
     """9,900 accounts that changed each second kept the broker and the name server busy."""
     assert next_pause_seconds(0.001) == WATCH_SECONDS
     assert next_pause_seconds(1.0) == 9.0
+
+
+@on_loop
+async def test_files_are_checked_after_pauses_and_a_change_is_handed_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_seconds, pauses, given = 100.0, list[float](), list[AccessTable]()
+    found = [None, AccessTable({}), None]
+    files = files_in(tmp_path)
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if not found:
+            raise asyncio.CancelledError
+
+    async def run(read: Callable[[], AccessTable | None]) -> AccessTable | None:
+        nonlocal now_seconds
+        assert read == files.read_changed
+        now_seconds += 2.0 if len(found) == 2 else 0.01
+        return found.pop(0)
+
+    monkeypatch.setattr(asyncio, "sleep", pause)
+    monkeypatch.setattr("time.monotonic", lambda: now_seconds)
+    table = found[1]
+    with pytest.raises(asyncio.CancelledError):
+        access: Any = SimpleNamespace(replace=given.append)
+        await files.watch(access, run)
+    assert pauses == [WATCH_SECONDS, WATCH_SECONDS, 18.0, WATCH_SECONDS]
+    assert given == [table]
 
 
 def test_a_change_that_finds_no_room_leaves_nothing(

@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from tests.actors.bounded import on_loop
 from tests.actors.registers.etcd_members import EtcdMembers
+from wakelog.actors.broker import elector as elector_module
 from wakelog.actors.broker.elector import Elector
 from wakelog.actors.registers.register import (
     NO_VERSION,
@@ -323,3 +325,23 @@ def test_a_stop_while_a_call_is_under_way(tmp_path: Path, number: int) -> None:
         assert replica.changes == []
 
     asyncio.run(run())
+
+
+@on_loop
+async def test_an_elector_that_rests_asks_for_nothing_until_its_time_has_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_ms, asked_ms = [1_000], list[int]()
+    monkeypatch.setattr(elector_module, "steady_ms", lambda: now_ms[-1])
+    group = GroupRegister(open_register(f"file://{tmp_path}/register"), KEY)
+    replica = Replica(1, tmp_path, group)
+    monkeypatch.setattr(replica.election, "tick", asked_ms.append)
+    for at_ms in (1_000, 1_001):
+        now_ms.append(at_ms)
+        replica.elector.work()
+    replica.elector.rest(500)
+    for at_ms in (1_001, 1_500, 1_501, 1_502):
+        now_ms.append(at_ms)
+        replica.elector.work()
+    assert asked_ms == [1_000, 1_001, 1_501, 1_502]
+    await replica.end()

@@ -216,6 +216,12 @@ def test_with_slaves_every_turn_is_synced_and_what_was_written_before() -> None:
     harness.progress.sync_every_turn(wanted=False)
     harness.append(400)
     assert harness.take() == []
+    harness.progress.on_flushed(400)
+    harness.take()
+    harness.progress.sync_every_turn(wanted=True)
+    assert harness.take() == [], "all is durable"
+    harness.append(500)
+    assert harness.take()[-1] == ("sync",)
     always = Harness(synchronous_flush=True)
     always.progress.sync_every_turn(wanted=False)
     always.append(200)
@@ -233,6 +239,17 @@ def test_a_response_may_wait_for_the_disk_and_for_a_slave(*, disk_first: bool) -
         assert harness.given == []
         report(200)
     assert harness.given == [(200, OK)]
+
+
+def test_responses_wait_as_long_as_is_set_now_and_never_shorter_than_some_wait_already() -> None:
+    harness = waiting(110)
+    config, progress = harness.store.config, harness.progress
+    found = []
+    for disk_ms, slave_ms in ((30, 4_000), (10, 2_000), (40, 5_000)):
+        config.sync_flush_timeout_ms, config.slave_timeout_ms = disk_ms, slave_ms
+        progress.use_settings()
+        found.append((progress._for_disk.timeout_ms, progress._for_replica.timeout_ms))
+    assert found == [(30, 4_000), (30, 4_000), (40, 5_000)]
 
 
 def test_a_slave_that_is_late_decides_the_code() -> None:

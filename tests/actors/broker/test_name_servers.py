@@ -71,8 +71,11 @@ def test_what_waits_for_a_registration_comes_after_it() -> None:
         async with registered(harness) as (servers, client):
             assert (await client.ask(route())).code == ResponseCode.TOPIC_NOT_EXIST
             harness.send("T")
+            counts = {"name_servers_count": 1, "registered_count": 1, "failed_count": 0}
+            assert servers.statistics() == counts
             await settle(servers, "T")
             assert (await client.ask(route())).code == ResponseCode.SUCCESS
+            assert servers.statistics() == counts | {"registered_count": 2}
 
     run(main)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.actors.deployments import small_plan
@@ -17,7 +18,7 @@ from wakelog.actors.broker.opening import OpenedStore, end_holders, is_log_empty
 from wakelog.actors.services.table import SERVICES
 from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.storage.durability.store_lock import StoreLock
-from wakelog.storage.errors import StoreError
+from wakelog.storage.errors import StoreError, StoreLocked
 from wakelog.storage.file_system import FileSystem
 
 pytestmark = pytest.mark.process
@@ -39,6 +40,25 @@ def test_a_store_keeps_the_id_it_got_when_it_was_new(tmp_path: Path) -> None:
     again = opened(plan, first.store_id)
     assert again.store_id == first.store_id
     assert again.store.close(dispatch_behind_bytes=0)
+
+
+def test_an_actor_opens_its_logs_with_the_lock_and_a_part_of_a_process_leaves_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs: list[tuple[str, str]] = []
+    monkeypatch.setattr(
+        opening, "open_logs", lambda plan, actor, epoch, broker: logs.append((actor, broker))
+    )
+    plan = plan_of(tmp_path)
+    for is_one, expected in ((True, []), (False, [("broker", plan.name)])):
+        found = opened(msgspec.structs.replace(plan, in_one_process=is_one))
+        found.store.close(dispatch_behind_bytes=0)
+        assert logs == expected
+    held = opened(plan).store
+    with pytest.raises(StoreLocked):
+        opened(msgspec.structs.replace(plan, in_one_process=False))
+    held.close(dispatch_behind_bytes=0)
+    assert len(logs) == 1, "the logs are the other broker's"
 
 
 def test_another_store_than_expected_is_let_go(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.actors.bounded import run
 from wakelog.actors.broker import work_pool
-from wakelog.actors.broker.work_pool import LIMITS, RunSteps, WorkPool
+from wakelog.actors.broker.work_pool import LIMITS, KindLimits, RunSteps, WorkPool
 from wakelog.broker.effects import DoSteps, InPool, WorkKind
 from wakelog.network.driver import Task
 from wakelog.network.turn import Done
@@ -102,6 +102,27 @@ def test_too_much_waiting_work_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
         assert await asyncio.gather(*outcomes) == [True, True]
 
     run_with_pool(body)
+
+
+@pytest.mark.parametrize(
+    ("waited_ms", "remark"),
+    [(4_999, ""), (5_000, ""), (5_001, "waited for a thread that reads for 5001 ms")],
+)
+def test_work_that_has_waited_too_long_is_not_begun(
+    monkeypatch: pytest.MonkeyPatch, waited_ms: int, remark: str
+) -> None:
+    limits = KindLimits(1, 1, "a thread that reads", 5.0)
+    monkeypatch.setattr("time.monotonic", lambda: 64.0 + waited_ms / 1_000)
+    pool = WorkPool()
+    try:
+        if not remark:
+            assert pool._begin(lambda: 42, limits, 64.0) == 42
+            return
+        with pytest.raises(RemoteProtocolError, match=remark) as refused:
+            pool._begin(lambda: 42, limits, 64.0)
+        assert refused.value.code == ResponseCode.SYSTEM_BUSY
+    finally:
+        pool.close()
 
 
 def test_searches_hold_up_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,18 +285,22 @@ def test_work_that_has_not_begun_at_the_end_never_does(monkeypatch: pytest.Monke
 
 
 def test_requests_that_wait_have_a_bound_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work_pool, "WAITING_BYTES_MAX", 100)
-
     async def body(pool: WorkPool) -> None:
         go_on = threading.Event()
         large = RemotingCommand(code=29, opaque=1, ext_fields={"topic": "t" * 60})
-        first, second = FakeTask(large), FakeTask(large)
+        first, second, third = (FakeTask(large) for _ in range(3))
         pool.run(InPool(go_on.wait), cast(Task, first))
+        monkeypatch.setattr(work_pool, "WAITING_BYTES_MAX", 2 * large.size_bytes - 1)
         with pytest.raises(RemoteProtocolError, match="1 requests wait"):
             pool.run(InPool(go_on.wait), cast(Task, second))
+        monkeypatch.setattr(work_pool, "WAITING_BYTES_MAX", 2 * large.size_bytes)
+        pool.run(InPool(go_on.wait), cast(Task, second))
+        with pytest.raises(RemoteProtocolError, match="2 requests wait"):
+            pool.run(InPool(go_on.wait), cast(Task, third))
         go_on.set()
         await first.done
-        pool.run(InPool(go_on.wait), cast(Task, second))
         await second.done
+        pool.run(InPool(go_on.wait), cast(Task, third))
+        await third.done
 
     run_with_pool(body)

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.actors.bounded import on_loop
@@ -14,14 +15,23 @@ from tests.actors.client import Client, records
 from tests.actors.deployments import small_plan, wait_until
 from tests.actors.notified_broker import NotifiedBroker, notified_broker
 from tests.actors.plans import service_plan
+from tests.actors.services.fakes import FakeCalls, attach_request, broker_context
+from tests.actors.services.toy_service import ROW, ToyClient
 from wakelog.actors.deploy.local import start_local_broker
-from wakelog.actors.services import pull_hold
+from wakelog.actors.errors import DeploymentFailed
+from wakelog.actors.services import broker_services, pull_hold
 from wakelog.actors.services.broker_services import BrokerServices
+from wakelog.actors.services.client import ServiceClient, ServiceHandle
+from wakelog.actors.services.commit import CommitClient
 from wakelog.actors.services.flush_client import FlushClient
 from wakelog.actors.services.reput import ReputClient
+from wakelog.actors.services.session import AttachRequest
+from wakelog.actors.services.table import SERVICES
 from wakelog.actors.transport.notifications import NO_FAULTS, NotificationFaults
 from wakelog.actors.transport.service_plan import Transport
+from wakelog.broker.health_values import ActorHealth
 from wakelog.broker.housekeeping import ROUND_MS_MIN
+from wakelog.broker.trouble import Trouble
 from wakelog.protocol.codes import ResponseCode
 from wakelog.storage.read import recent
 
@@ -156,7 +166,7 @@ async def test_a_service_that_lost_everything_is_attached_again(
 async def test_a_pull_that_was_held_while_pull_hold_was_away_is_woken_when_it_is_back(
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its note was lost, and so was the arrival's: it looks again."""
+    """Its note was lost, and so was the arrival's: it checks again."""
     monkeypatch.setattr(recent, "SCAN_BYTES_MAX", 0)  # the Broker leaves all wakes to PullHold
     monkeypatch.setattr(recent, "RECORD_BYTES_MAX", 0)
     async with notified_broker(short_path, monkeypatch) as running:
@@ -218,3 +228,181 @@ def test_a_note_wakes_pulls_after_the_watermarks_were_read(notes: tuple[tuple[in
     )
     BrokerServices._on_notified(services, list(notes))
     assert order == ["read", "read", *([[7, 9]] if notes else [])]
+
+
+class Asked(ServiceClient):
+    """Writes down what it is asked, and answers at once."""
+
+    def __init__(self, handle: ServiceHandle, asked: list[tuple[object, ...]]) -> None:
+        super().__init__(handle)
+        self._asked = asked
+        self._attached.set()
+
+    def keep_attached(self, known: Callable[[], AttachRequest]) -> None:
+        self._asked.append(("attach", self.name, known().epoch))
+
+    def use_settings(self) -> None:
+        self._asked.append(("use settings", self.name))
+
+    async def wait_attached(self) -> None:
+        self._asked.append(("wait", self.name))
+        await super().wait_attached()
+
+    async def stop_work(self) -> None:
+        self._asked.append(("stop work", self.name))
+
+    async def release(self, seconds_max: float) -> None:
+        self._asked.append(("release", self.name, seconds_max))
+
+    def close(self) -> None:
+        self._asked.append(("close", self.name))
+
+    def statistics(self) -> dict[str, Any]:
+        return {"asked": self.name}
+
+
+class Services:
+    """The services of a broker without a pool, and an added one; all were attached."""
+
+    def __init__(self) -> None:
+        context = broker_context()
+        self.asked: list[tuple[object, ...]] = []
+        context.plan = msgspec.structs.replace(context.plan, added_services={"toy": ROW})
+        context.closings.callback(self.asked.append, ("close all",))
+        self.names = [name for name in (*SERVICES, "toy") if name != "commit"]
+        self.calls = {name: FakeCalls() for name in self.names}
+        self.services = BrokerServices(
+            context, self.calls, {name: self._make for name in self.names}
+        )
+
+    def _make(self, handle: ServiceHandle) -> ServiceClient:
+        return Asked(handle, self.asked)
+
+    def client(self, name: str) -> ServiceClient:
+        return self.services.clients[name]
+
+
+@on_loop
+async def test_all_services_are_attached_given_settings_and_ended_in_reverse_order() -> None:
+    found, names = Services(), ["reput", "pull_hold", "flush", "allocate_mapped_file", "schedule"]
+    names += ["transaction_check", "retention", "toy"]
+    assert list(found.services.clients) == names
+    found.services.start(attach_request)
+    found.services.use_settings()
+    await found.services.stop()
+    own, reverse = names[:-1], names[::-1]
+    assert found.asked == [
+        *(("attach", name, 7) for name in names),
+        *(("use settings", name) for name in names),
+        *(("stop work", name) for name in reverse),
+        *(("release", name, 10.0 if name in own else 1.0) for name in reverse),
+        *(("close", name) for name in reverse),
+        ("close all",),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("away", "waited_for", "is_long"),
+    [
+        ("", [*SERVICES], False),
+        ("toy", [*SERVICES], False),
+        ("retention", [*SERVICES], True),
+        ("flush", ["reput", "pull_hold", "flush"], True),
+    ],
+)
+@on_loop
+async def test_a_start_waits_a_while_for_our_own_services_alone(
+    monkeypatch: pytest.MonkeyPatch, away: str, waited_for: list[str], is_long: bool
+) -> None:
+    monkeypatch.setattr(broker_services, "ATTACH_SECONDS_MAX", 0.02)
+    found = Services()
+    if away:
+        found.client(away)._attached.clear()
+    began = asyncio.get_running_loop().time()
+    await found.services.wait_attached()
+    assert found.asked == [("wait", name) for name in waited_for if name != "commit"]
+    assert (asyncio.get_running_loop().time() - began >= 0.02) == is_long
+    assert found.services.health == {
+        name: ActorHealth(name != away, 0) for name in found.services.clients
+    }
+
+
+@pytest.mark.parametrize(
+    ("refusals", "outcome"),
+    [
+        ("." * 30, "done"),
+        ("x" * 9 + "." + "x" * 9 + ".", "done"),
+        ("x" * 9 + "." + "x" * 10, "refused"),
+        ("x" * 10, "refused"),
+        ("x" * 9, "done"),
+        ("", "done"),
+    ],
+)
+@on_loop
+async def test_a_start_fails_once_a_service_has_said_for_a_while_why_it_does_not_work(
+    monkeypatch: pytest.MonkeyPatch, refusals: str, outcome: str
+) -> None:
+    """refusals: what the service says, look after look; then its work is done."""
+    monkeypatch.setattr(broker_services, "CHECK_SECONDS", 0.5)
+    found, done, checks = Services(), asyncio.Event(), list(refusals)
+    client = found.client("reput")
+    wait = asyncio.wait
+
+    async def check(waiting: list[asyncio.Task[None]], timeout: float) -> object:
+        assert timeout == 0.5
+        client.troubles.worked("step")
+        if not checks:
+            done.set()
+            return await wait(waiting)
+        if checks.pop(0) == "x":
+            client.set_trouble("step", Trouble("full", "Free some."))
+        return None
+
+    monkeypatch.setattr(asyncio, "wait", check)
+    work = asyncio.ensure_future(done.wait())
+    waiting: Any = found.services.wait_unless_refused(work, Asked)  # type: ignore[arg-type]
+    if outcome == "refused":
+        with pytest.raises(DeploymentFailed, match="reput does not work: full") as refused:
+            await waiting
+        assert refused.value.remedy == "Free some." and not checks
+        await wait([work])
+        assert work.cancelled()
+    else:
+        await waiting
+        assert work.done() and not work.cancelled()
+
+
+@on_loop
+async def test_work_of_a_start_that_fails_is_the_starts_failure() -> None:
+    async def fail() -> None:
+        raise KeyError("no such queue")
+
+    found = Services()
+    with pytest.raises(KeyError, match="no such queue"):
+        await found.services.wait_unless_refused(fail(), Asked)
+
+
+@on_loop
+async def test_what_the_services_say_of_themselves() -> None:
+    found = Services()
+    services, flush = found.services, found.client("flush")
+    assert services.find(CommitClient) is None and services.find(ToyClient) is None
+    with pytest.raises(LookupError, match="this broker has no CommitClient"):
+        services.get(CommitClient)
+    assert services.get(Asked) is found.client("reput"), "the first one"
+    flush.set_trouble("fsync", Trouble("EIO", "Look."))
+    flush.attached_count = 3
+    found.client("toy")._attached.clear()
+    found.calls["flush"].counts.update(flush=2, settings=1)
+    found.calls["reput"].counts.update(settings=4)
+    said = services.statistics({"topics.json": Trouble("full", "Free some.")})
+    names = found.names
+    assert services.troubles == {"flush": ("EIO", "Look.")}
+    assert said == {
+        "attached": {name: name != "toy" for name in names},
+        "troubles": {"flush": {"EIO": {"Look.": 1}}, "topics.json": {"full": {"Free some.": 1}}},
+        "attached_count": {name: 3 if name == "flush" else 0 for name in names},
+        "references": {"flush": 2, "settings": 5},
+        "notifications": {},
+        "counters": {name: {"asked": name} for name in names},
+    }

@@ -11,9 +11,16 @@ from tests.actors.deployments import wait_until
 from tests.actors.services.fakes import EPOCH, FakeCalls, attach_request, attached, broker_context
 from tests.actors.transport.test_process_death import process
 from wakelog.actors.services import client as client_module
-from wakelog.actors.services.client import ServiceClient, ServiceHandle, ServiceLost
+from wakelog.actors.services.client import (
+    ServiceClient,
+    ServiceHandle,
+    ServiceLost,
+    WatermarkClient,
+)
 from wakelog.actors.services.session import NotAttached, Refused
 from wakelog.actors.transport import process_death
+from wakelog.actors.transport.shared_watermarks import SharedWatermark
+from wakelog.broker.trouble import Trouble
 from wakelog.network import background
 
 
@@ -272,3 +279,84 @@ async def test_a_process_that_cannot_be_watched_has_the_service_attached_again(
     assert client.attached_count == 2 and client.is_attached
     assert "Too many open files" in caplog.text
     await client.stop()
+
+
+class Watching(WatermarkClient):
+    """Writes down its calls, and is told by the test how far its service has come."""
+
+    watermark = SharedWatermark.FLUSHED
+    recheck_seconds = 0.0
+
+    def __init__(self, handle: ServiceHandle) -> None:
+        super().__init__(handle)
+        self.positions: list[int] = []
+        self.asked_at: list[int] = []
+
+    def read_watermark(self) -> None:
+        if self.positions:
+            self.reached = self.positions.pop(0)
+
+    def request_call(self) -> None:
+        self.asked_at.append(self.reached)
+
+
+@pytest.mark.parametrize(
+    ("positions", "asked_at"),
+    [
+        ([10], []),
+        ([5, 10], []),
+        ([0, 10], [0]),
+        ([0, 0, 5, 5, 9, 11], [0, 0, 5]),
+    ],
+)
+@on_loop
+async def test_a_service_is_called_whenever_a_period_brought_nothing_until_all_is_reached(
+    positions: list[int], asked_at: list[int]
+) -> None:
+    client = Watching(ServiceHandle("fake", FakeCalls(), broker_context()))
+    client.positions, client.wanted = positions, 10
+    client.recheck_later()
+    client.recheck_later()
+    while client.recheck_timer.is_running:
+        await asyncio.sleep(0)
+    assert (client.positions, client.asked_at) == ([], asked_at)
+    client.positions, client.wanted = [11], 12
+    client.recheck_later()
+    await client.stop_work()
+    assert not client.recheck_timer.is_running
+    await client.stop()
+
+
+@pytest.mark.parametrize(
+    ("lived_seconds", "refusal", "pause"),
+    [(7.9, None, 4.0), (8.0, None, 1.0), (9.0, None, 1.0), (9.0, Trouble("full"), 4.0)],
+)
+@on_loop
+async def test_a_service_that_worked_for_long_is_attached_again_soon(
+    monkeypatch: pytest.MonkeyPatch, lived_seconds: float, refusal: Trouble | None, pause: float
+) -> None:
+    """The times are ten times as long on the clock of the test."""
+    pauses: list[float] = []
+    loop, sleep, lived = asyncio.get_running_loop(), asyncio.sleep, [0.0, 0.0, lived_seconds]
+    now_seconds = 100.0
+
+    async def wait_death(process_id: int, died: asyncio.Future[None]) -> None:
+        nonlocal now_seconds
+        now_seconds += lived.pop(0) if lived else 0.0
+        if refusal is not None:
+            client.troubles.refused("step", refusal)
+
+    async def rest(seconds: float) -> None:
+        pauses.append(seconds)
+        await sleep(0)
+
+    client = Client(FakeCalls())
+    client.retry_seconds, client.retry_seconds_max, client.refused_seconds_max = 1.0, 8.0, 64.0
+    monkeypatch.setattr(client_module, "wait_death", wait_death)
+    monkeypatch.setattr(loop, "time", lambda: now_seconds)
+    monkeypatch.setattr(asyncio, "sleep", rest)
+    client.keep_attached(attach_request)
+    while len(pauses) < 3:
+        await sleep(0)
+    await client.stop()
+    assert pauses[:3] == [1.0, 2.0, pause]

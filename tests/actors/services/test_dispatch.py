@@ -12,7 +12,7 @@ from wakelog.actors.services.dispatch import (
     Dispatch,
 )
 from wakelog.actors.services.session import AttachRequest
-from wakelog.dispatchers.reput import FlushJob
+from wakelog.dispatchers.reput import FlushJob, Reput
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.checkpoint import decode_checkpoint
 from wakelog.storage.durability.deleted_topics import read_deleted_topics
@@ -225,5 +225,28 @@ def test_what_was_dispatched_is_counted_by_topic(tmp_path: Path) -> None:
             messages, size_bytes = wanted.get(topic, (0, 0))
             wanted[topic] = messages + count, size_bytes + end - begin
             dispatch.step(end)
+        dispatch.step(end)
         assert dispatch.statistics()["puts_by_topic"] == wanted
+        times = dispatch.statistics()["step_seconds"]
+        assert sum(times["counts"]) == 3, "a step that dispatches nothing is not timed"
+        dispatch.close()
+
+
+@pytest.mark.parametrize(
+    ("state", "removed_count"), [("", 0), ("is_broken", None), ("is_behind", None)]
+)
+def test_deletions_of_a_master_wait_until_dispatch_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str, removed_count: int | None
+) -> None:
+    plan = service_plan(tmp_path)
+    with open_plan_store(plan) as store:
+        known = msgspec.convert(known_of(store), AttachRequest)
+        dispatch = Dispatch(FileSystem(), plan.settings.store, known)
+        with monkeypatch.context() as patched:
+            if state:
+                patched.setattr(Reput, state, property(lambda core: True))
+            assert dispatch.follow_deleted({"T": 5}) == removed_count
+        assert read_deleted_topics(FileSystem(), plan.settings.store.paths) == (
+            {} if state else {"T": 5}
+        )
         dispatch.close()

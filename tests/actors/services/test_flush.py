@@ -6,6 +6,7 @@ import os
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -267,3 +268,44 @@ async def test_with_notifications_the_watermark_moves_and_the_broker_is_notified
             await asyncio.sleep(0.001)
         assert broker.drain() == [] and broker.received_count >= 1
         page.validate()
+
+
+PERIOD_MS = 10_000
+"""A timed flush of a few bytes comes after so long; see `flushCommitLogThoroughInterval`."""
+
+
+@on_loop
+async def test_the_next_step_is_when_a_flush_or_a_note_is_due(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_ms, set_to = 50_000, list[tuple[int | None, int]]()
+    monkeypatch.setattr(flush, "steady_ms", lambda: now_ms)
+    plan = notified_plan(short_path, flushIntervalCommitLog=500)
+    with (
+        closing(make_watermarks(plan.watermarks_path)) as page,
+        attached_service(FlushService, plan) as (service, store),
+    ):
+        await asyncio.sleep(0)
+        core, timer = service.attached, service.attached._timer
+        core._timer = Mock(restart_at=lambda due_ms, at_ms: set_to.append((due_ms, at_ms)))
+        core._on_notified([])  # nothing is there to flush
+        end = fill(store, 3)
+        send(service, store)
+        for word in (SharedWatermark.APPENDED, SharedWatermark.COMMITTED):
+            page.set(word, end)
+        page.set(SharedWatermark.STORED_MS, 1_000)
+        core._on_notified([])  # a few bytes, which are due with the time
+        now_ms += PERIOD_MS
+        core._checkpoint_ms = now_ms - 700
+        core._on_notified([])  # they are durable, and are noted a second after the last note
+        assert page.get(SharedWatermark.FLUSHED) == end
+        now_ms += 300
+        core._on_notified([])
+        assert noted(plan) == (1_000, end, 1_000)
+        assert [due_ms for due_ms, _ in set_to] == [
+            50_500,
+            50_500,
+            60_300,
+            60_500,
+        ]
+        core._timer = timer

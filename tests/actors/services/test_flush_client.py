@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any, Self
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -288,6 +289,41 @@ async def test_a_flush_that_has_something_to_note_is_asked_again(harness: Harnes
         assert forced[0] and not any(forced[1:])
 
 
+@pytest.mark.parametrize(
+    ("is_notified", "has_failed", "is_durable", "is_noted", "seconds"),
+    [
+        (False, False, False, True, 0.7),
+        (False, False, True, False, 3.0),
+        (False, False, False, False, 0.7),
+        (False, False, True, True, None),
+        (False, True, False, False, None),
+        (True, False, False, True, None),
+        (True, False, True, False, None),
+    ],
+)
+@on_loop
+async def test_when_flush_is_asked_again_by_reference(
+    short_path: Path,
+    is_notified: bool,
+    has_failed: bool,
+    is_durable: bool,
+    is_noted: bool,
+    seconds: float | None,
+) -> None:
+    """With notifications Flush has the timer itself."""
+    kind = NotifiedHarness if is_notified else Harness
+    async with kind(short_path).running(interval_ms=700) as harness:
+        client, started = harness.client, list[float]()
+        client.timer = Mock(start=started.append)
+        client.note_seconds, client.recheck_seconds = 3.0, 60.0
+        failure = "EIO" if has_failed else None
+        reached = 100 if is_durable else 0
+        harness.flush.outcome = FlushOutcome(reached, failure, 1 << 40, noted=is_noted)
+        client.reached, client.wanted = 0, 100
+        assert not await client.work()
+        assert started == ([] if seconds is None else [seconds])
+
+
 @on_loop
 async def test_descriptors_are_sent_again_to_a_flush_that_lacks_them(harness: Harness) -> None:
     async with harness.running():
@@ -301,6 +337,33 @@ async def test_descriptors_are_sent_again_to_a_flush_that_lacks_them(harness: Ha
         harness.flush.outcome = None
         harness.client.request_sync()
         await harness.wait_flushed(100)
+
+
+@on_loop
+async def test_descriptors_of_a_segment_are_sent_until_they_have_arrived_and_then_no_more(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[list[int]] = []
+    arrives = [False]
+
+    def send(_path: Path, segments: list[tuple[int, int]]) -> bool:
+        sent.append([start for start, _ in segments])
+        return arrives[-1]
+
+    monkeypatch.setattr(flush_client, "send_descriptors", send)
+    async with harness.running():
+        sent.clear()
+        counts = []
+        for arrived, end in ((False, 10), (False, 20), (True, 30), (True, 40), (True, 4_096)):
+            arrives.append(arrived)
+            harness.append(end)
+            counts.append(len(sent))
+        harness.add_segment(SEGMENT_BYTES)
+        for end in (SEGMENT_BYTES + 1, SEGMENT_BYTES + 2):
+            harness.append(end)
+            counts.append(len(sent))
+        assert counts == [1, 2, 3, 3, 3, 4, 4]
+        assert sent[-1] == [0, SEGMENT_BYTES]
 
 
 @on_loop

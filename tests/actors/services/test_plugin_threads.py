@@ -4,6 +4,8 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -11,7 +13,7 @@ from tests.actors.plans import service_plan
 from tests.actors.recorder import Recorder
 from tests.actors.stores import fill, open_plan_store
 from wakelog.actors.services import plugin_threads
-from wakelog.actors.services.plugin_threads import PluginThreads
+from wakelog.actors.services.plugin_threads import PluginThread, PluginThreads
 from wakelog.dispatchers import plugins
 from wakelog.dispatchers.plugins import PluginCursor
 from wakelog.storage.errors import StoreFailed
@@ -158,3 +160,28 @@ def test_a_log_that_cannot_be_read_for_a_while_is_read_later(
     wait_until(lambda: len(plugin.offsets) == 3)
     assert refused == [end, end]
     threads.stop()
+
+
+@pytest.mark.parametrize(
+    ("flushed_ago", "retry_in", "seconds"),
+    [
+        (0.25, None, 0.75),
+        (1.0, None, 1.0),  # a flush is done before it waits again
+        (3.0, None, 1.0),
+        (0.25, 0.5, 0.5),
+        (0.25, 0.75, 0.75),
+        (0.25, 30.0, 0.75),
+        (0.25, -0.5, 0.0),
+        (1.0, 0.5, 0.5),
+        (1.0, 2.0, 1.0),
+    ],
+)
+def test_it_waits_until_a_flush_or_another_try_is_due(
+    monkeypatch: pytest.MonkeyPatch, flushed_ago: float, retry_in: float | None, seconds: float
+) -> None:
+    wall, steady = 4_096.0, 64.0
+    clock = SimpleNamespace(monotonic=lambda: steady, time=lambda: wall)
+    monkeypatch.setattr(plugin_threads, "time", clock)
+    retry_at_ms = 0 if retry_in is None else int((wall + retry_in) * 1_000)
+    thread: Any = SimpleNamespace(_cursor=SimpleNamespace(retry_at_ms=retry_at_ms))
+    assert PluginThread._wait_seconds(thread, steady - flushed_ago) == seconds

@@ -1,38 +1,32 @@
-"""Reput: dispatches on calls or notifications, leaves its files durable; and its client."""
+"""Reput: dispatches on calls or notifications, and leaves its files durable."""
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, wait
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Self
+from types import SimpleNamespace
+from typing import Any, cast
 
+import msgspec
 import pytest
 
 from tests.actors.bounded import on_loop
 from tests.actors.plans import notified_plan, service_plan
 from tests.actors.services.fakes import (
     EPOCH,
-    Events,
-    FakeCalls,
-    attached,
-    broker_context,
     make_watermarks,
-    shared_watermarks,
-    stop_clients,
 )
 from tests.actors.stores import attached_service, fill, known_of, make_service, open_plan_store
 from wakelog.actors.services import reput
-from wakelog.actors.services.client import ServiceHandle
-from wakelog.actors.services.pull_hold import HoldNote, PullHoldClient
-from wakelog.actors.services.reput import ReputClient, ReputService
+from wakelog.actors.services.dispatch import Dispatch
+from wakelog.actors.services.pull_hold import HoldNote
+from wakelog.actors.services.reput import ReputService
 from wakelog.actors.services.session import Refused
 from wakelog.actors.transport.notifications import NotificationSocket, Notifier
-from wakelog.actors.transport.process_death import set_died
 from wakelog.actors.transport.shared_watermarks import SharedWatermark, SharedWatermarks
-from wakelog.broker.decision import HoldPull
-from wakelog.dispatchers.reput import Arrival
+from wakelog.dispatchers.reput import DispatchDecision
 from wakelog.storage.durability.marks import FailedSyncMark
 from wakelog.storage.errors import StoreFull
 from wakelog.storage.file_system import FileSystem
@@ -164,8 +158,150 @@ def test_files_of_the_log_that_is_gone_are_removed(tmp_path: Path) -> None:
     with attached_service(ReputService, service_plan(tmp_path)) as (service, store):
         end = fill(store, 250)
         service.call(EPOCH, "step", end)
+        service.attached._flushing = syncing = Future[None]()
+        assert service.call(EPOCH, "trim", end * 9 // 10) is None, "files are being synced"
+        syncing.set_result(None)
         # Files of 100 entries: the first two hold nothing of the log's last fifth.
         assert service.call(EPOCH, "trim", end * 9 // 10) == 2
+
+
+@pytest.mark.parametrize("in_one_process", [True, False])
+def test_what_was_dispatched_is_synced_in_time_where_there_is_a_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_one_process: bool
+) -> None:
+    """In one process files are made durable when they are released."""
+    started: list[float] = []
+    with attached_service(ReputService, service_plan(tmp_path)) as (host, store):
+        service = host.attached
+        service.plan = msgspec.structs.replace(service.plan, in_one_process=in_one_process)
+        monkeypatch.setattr(service, "_flush_timer", SimpleNamespace(start=started.append))
+        end = fill(store, 2)
+        service.step(end)
+        service.step(end)
+        assert started == ([] if in_one_process else [1.0, 1.0])
+        service._flush_in_thread()
+        service._wait_flushed()
+        service.step(end)
+        assert len(started) == (0 if in_one_process else 2), "all is durable"
+
+
+def test_queues_are_removed_or_it_is_said_why_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    plan = service_plan(tmp_path)
+    with attached_service(ReputService, plan) as (service, store):
+        end = fill(store, 3)
+        service.call(EPOCH, "step", end)
+        queue = Path(plan.settings.store.paths.root, "consumequeue", "TopicTest", "0")
+        assert queue.exists()
+        with monkeypatch.context() as patched:
+            patched.setattr(service.attached._dispatch.core, "remove_queues", refuse)
+            why_not = service.call(EPOCH, "remove_queues", ["TopicTest"], [], end)
+        assert "No space left" in why_not and queue.exists()
+        assert caplog.text.count("queues not removed") == 1
+        assert service.call(EPOCH, "remove_queues", [], [("TopicTest", 1)], end) == ""
+        assert queue.exists(), "another queue was named"
+        assert service.call(EPOCH, "remove_queues", [], [("TopicTest", 0)], end) == ""
+        assert not queue.exists()
+
+
+@pytest.mark.parametrize(
+    ("found", "answered"),
+    [
+        (2, ("", None)),
+        (0, ("", None)),
+        (None, ("dispatch is behind", None)),
+        (refuse, ("allocate of ", None)),
+    ],
+)
+@on_loop
+async def test_the_queues_of_a_master_are_followed_and_what_was_lost_is_dispatched_again(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch, found: Any, answered: Any
+) -> None:
+    plan = notified_plan(short_path)
+    with (
+        closing(make_watermarks(plan.watermarks_path)),
+        attached_service(ReputService, plan) as (host, _),
+    ):
+        service, order = host.attached, list[str]()
+        await asyncio.sleep(0)
+
+        def follow(ends: dict[str, int]) -> int | None:
+            order.append("follow")
+            return cast(int | None, found(ends) if callable(found) else found)
+
+        monkeypatch.setattr(service, "_wait_flushed", lambda: order.append("wait"))
+        monkeypatch.setattr(service._dispatch, "follow_deleted", follow)
+        monkeypatch.setattr(service, "_on_notified", lambda notes: order.append("again"))
+        why_not, position = service.follow_deleted({"TopicTest-0": 3})
+        assert (why_not[: len(answered[0])], position) == (answered[0], 0)
+        await asyncio.sleep(0)
+        assert order == ["wait", "follow", *(["again"] if found == 2 else [])]
+        monkeypatch.undo()
+
+
+def test_files_are_made_ahead_at_the_attach_and_behind_each_flush(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+    for name in ("make_ahead", "run"):
+        does = getattr(Dispatch, name)
+
+        def note(*words: Any, name: str = name, does: Callable[..., None] = does) -> None:
+            order.append(name)
+            does(*words)
+
+        monkeypatch.setattr(Dispatch, name, note)
+    with attached_service(ReputService, service_plan(tmp_path)) as (host, _):
+        assert order[-1] == "make_ahead"
+        order.clear()
+        host.attached._run_or_end(host.attached._dispatch.core.prepare_flush())
+        assert order == ["run", "make_ahead"]
+
+
+@pytest.mark.parametrize("is_released", [True, False])
+def test_a_process_whose_files_are_not_durable_ends_unless_it_is_released(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_released: bool
+) -> None:
+    ended: list[int] = []
+    with attached_service(ReputService, service_plan(tmp_path)) as (host, _):
+        service = host.attached
+        with monkeypatch.context() as patched:
+            patched.setattr(service._dispatch, "run", refuse)
+            patched.setattr("os._exit", ended.append)
+            service.is_released = is_released
+            service._run_or_end(service._dispatch.core.prepare_flush())
+    assert ended == ([] if is_released else [1])
+
+
+@on_loop
+async def test_a_dispatch_that_fails_is_tried_again_after_longer_pauses_until_it_goes_on(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    plan, pauses, said = notified_plan(short_path), list[float](), list[int]()
+    with (
+        closing(make_watermarks(plan.watermarks_path)) as page,
+        attached_service(ReputService, plan) as (host, store),
+    ):
+        await asyncio.sleep(0)
+        service = host.attached
+        make_readable(page, fill(store, 3))
+        step = service._dispatch.step
+        position = service._dispatch.core.position
+        monkeypatch.setattr(service, "_retry_timer", SimpleNamespace(start=pauses.append))
+        nothing = DispatchDecision(position, [], {}, more=False)
+        for each in "xxxx.xx":
+            does = refuse if each == "x" else lambda _: nothing
+            monkeypatch.setattr(service._dispatch, "step", does)
+            service._on_notified([])
+            said.append(caplog.text.count("dispatch failed"))
+        assert pauses == [1.0, 2.0, 4.0, 5.0, 5.0, 5.0] and said == [1] * 7
+        monkeypatch.setattr(service._dispatch, "step", step)
+        service._on_notified([])
+        make_readable(page, fill(store, 1, begin=3))
+        monkeypatch.setattr(service._dispatch, "step", refuse)
+        service._on_notified([])
+        assert pauses[6:] == [1.0] and caplog.text.count("dispatch failed") == 2
 
 
 @on_loop
@@ -260,206 +396,3 @@ async def test_what_readers_may_have_seen_stays_when_it_is_attached_with_an_olde
         assert page.get(SharedWatermark.DISPATCHED) == end
         store.set_dispatched(end)
         assert store.max_queue_offset("TopicTest", 0) == 3
-
-
-STEP_BYTES = 100
-
-
-class FakeReput(FakeCalls):
-    """Dispatches 100 bytes a step; each step is an arrival."""
-
-    def __init__(self) -> None:
-        super().__init__(step=self.step)
-        self.position = 0
-
-    def step(self, epoch: int, readable: int) -> tuple[Any, Any]:
-        assert epoch == EPOCH and readable >= self.position
-        self.position = min(readable, self.position + STEP_BYTES)
-        offset = self.position // STEP_BYTES
-        arrivals = [tuple(Arrival("topic", 0, offset, None))]
-        return (self.position, len(arrivals), self.position < readable), arrivals
-
-
-class Harness:
-    """The client of a Reput and of a PullHold that only counts; use it as a context manager."""
-
-    def __init__(
-        self, shared: SharedWatermarks | None = None, directory: Path | None = None
-    ) -> None:
-        self.reput = FakeReput()
-        self.events = Events()
-        self.woken: list[Any] = []
-        self.pull_hold = FakeCalls(take=self.take)
-        self.context = broker_context(directory=directory, watermarks=shared)
-        self.pull_hold_client = PullHoldClient(
-            ServiceHandle("pull_hold", self.pull_hold, self.context),
-            held_notes=self.events.held_notes,
-            is_held=self.events.is_held,
-            on_woken=self.events.woken,
-        )
-        self.client = ReputClient(
-            ServiceHandle("reput", self.reput, self.context),
-            wake_pulls=self.events.wake_pulls,
-            on_dispatched=self.events.dispatched,
-            on_arrivals=self.pull_hold_client.wake,
-        )
-        self.client.retry_seconds = 0.0
-
-    def take(self, _epoch: int, arrivals: list[Any]) -> Any:
-        self.woken += arrivals
-        return [], None
-
-    async def wait_dispatched(self, physical_offset: int) -> None:
-        while self.events.dispatched_to < physical_offset:
-            await asyncio.sleep(0)
-
-    async def __aenter__(self) -> Self:
-        for client in (self.pull_hold_client, self.client):
-            await attached(client)
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await stop_clients(self.context, self.pull_hold_client, self.client)
-
-
-@pytest.fixture
-def shared(short_path: Path) -> Iterator[SharedWatermarks]:
-    with shared_watermarks(short_path) as made:
-        yield made
-
-
-@on_loop
-async def test_everything_readable_is_dispatched_step_by_step() -> None:
-    async with Harness() as harness:
-        harness.client.request_dispatch(250)
-        await harness.wait_dispatched(250)
-        harness.client.request_dispatch(260)
-        await harness.wait_dispatched(260)
-        assert [arguments[1] for arguments in harness.reput.called("step")] == [250, 250, 250, 260]
-        while len(harness.woken) < 4:
-            await asyncio.sleep(0)
-
-
-@on_loop
-async def test_what_gathers_during_a_step_goes_with_the_next() -> None:
-    async with Harness() as harness:
-        for readable in range(1, 51):
-            harness.client.request_dispatch(readable)
-        await harness.wait_dispatched(50)
-        assert len(harness.reput.called("step")) == 1
-
-
-@on_loop
-async def test_a_step_waits_for_more_unless_a_pull_is_held_or_a_request_waits() -> None:
-    async with Harness() as harness:
-        client, steps = harness.client, harness.reput
-        client.pace_seconds = 3_600.0
-        await client.worker.wait_idle()
-        client.request_dispatch(10)
-        client.request_dispatch(20)
-        assert not client.worker.is_running
-        client.dispatch_now()
-        await harness.wait_dispatched(20)
-        await client.worker.wait_idle()
-        client.request_dispatch(30)
-        assert not client.worker.is_running
-        harness.events.held.append(HoldPull(1, "topic", 0, 0, 1 << 60, None))
-        client.request_dispatch(40)
-        await harness.wait_dispatched(40)
-        assert [arguments[1] for arguments in steps.called("step")] == [20, 40]
-
-
-@on_loop
-async def test_dispatch_goes_on_when_reput_is_back() -> None:
-    async with Harness() as harness:
-        failures = [OSError("died")]
-        step = harness.reput.step
-
-        def fail_once(epoch: int, readable: int) -> tuple[Any, Any]:
-            if failures:
-                raise failures.pop()
-            return step(epoch, readable)
-
-        harness.reput._methods["step"] = fail_once
-        harness.client.request_dispatch(STEP_BYTES)
-        await harness.wait_dispatched(STEP_BYTES)
-        assert harness.client.attached_count == 2
-
-
-@on_loop
-async def test_readable_is_a_watermark_and_a_notification_and_progress_is_a_watermark(
-    short_path: Path, shared: SharedWatermarks
-) -> None:
-    receiver = NotificationSocket(short_path / "reput.socket")
-    async with Harness(shared, short_path) as harness:
-        shared.set(SharedWatermark.APPENDED, 500)
-        harness.client.request_dispatch(500)
-        assert shared.get(SharedWatermark.READABLE) == 500
-        harness.client.dispatch_now()
-        assert receiver.drain() == [] and receiver.received_count == 1
-        harness.client.read_watermark()
-        assert harness.events.dispatched_to == 0
-        shared.set(SharedWatermark.DISPATCHED, 300)
-        harness.client.read_watermark()
-        harness.client.read_watermark()
-        assert harness.events.dispatched_to == 300
-        assert harness.reput.called("step") == []
-    receiver.close()
-
-
-@on_loop
-async def test_a_notification_waits_for_more_unless_a_pull_is_held(
-    short_path: Path, shared: SharedWatermarks
-) -> None:
-    loop = asyncio.get_running_loop()
-    receiver = NotificationSocket(short_path / "reput.socket")
-    async with Harness(shared, short_path) as harness:
-        client = harness.client
-        shared.set(SharedWatermark.APPENDED, 500)
-        notified: asyncio.Future[None] = loop.create_future()
-        began_seconds = loop.time()
-        receiver.listen(lambda _: set_died(notified))
-        for readable in (100, 200, 300):
-            client.request_dispatch(readable)
-        assert not notified.done() and shared.get(SharedWatermark.READABLE) == 300
-        await notified
-        assert loop.time() - began_seconds >= client.pace_seconds * 0.9
-        assert receiver.received_count == 1
-        client.request_dispatch(400)
-        receiver.drain()
-        assert receiver.received_count == 1
-        client.dispatch_now()  # a pull came that has to wait
-        client.dispatch_now()
-        receiver.drain()
-        assert receiver.received_count == 2
-        harness.events.held.append(HoldPull(1, "topic", 0, 0, 1 << 60, None))
-        client.request_dispatch(500)
-        receiver.drain()
-        assert receiver.received_count == 3
-    receiver.close()
-
-
-@on_loop
-async def test_work_that_makes_no_progress_is_asked_for_by_a_call(
-    short_path: Path, shared: SharedWatermarks
-) -> None:
-    harness = Harness(shared, short_path)  # no process receives at this path
-    harness.client.recheck_seconds = 0.01
-    async with harness:
-        harness.client.request_dispatch(50)
-        await harness.wait_dispatched(50)
-        assert len(harness.reput.called("step")) == 1
-        shared.set(SharedWatermark.DISPATCHED, 50)
-
-
-@on_loop
-async def test_the_timer_ends_with_the_work(short_path: Path, shared: SharedWatermarks) -> None:
-    harness = Harness(shared, short_path)
-    harness.client.recheck_seconds = 0.0
-    async with harness:
-        harness.client.request_dispatch(50)
-        shared.set(SharedWatermark.DISPATCHED, 50)
-        while harness.client.recheck_timer.is_running:
-            await asyncio.sleep(0)
-        assert harness.events.dispatched_to == 50
-        assert harness.reput.called("step") == []

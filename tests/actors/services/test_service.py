@@ -28,7 +28,6 @@ from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.storage.durability.store_lock import StoreLock
 from wakelog.storage.errors import StoreFull
 from wakelog.storage.file_system import FileSystem
-from wakelog.telemetry.logs import unconfigure_logs
 
 LOG_END = 1_000
 ROOT = Path(__file__).parents[3]
@@ -53,16 +52,20 @@ def is_locked(plan: ServicePlan) -> bool:
 
 
 @on_loop
-async def test_a_service_of_its_own_process_returns_memory_while_attached(tmp_path: Path) -> None:
-    plan = msgspec.structs.replace(toy_plan(tmp_path), in_one_process=False)
-    service = ServiceHost[ToyService](plan.to_builtins(), "toy")
-    try:
+async def test_a_service_of_its_own_process_has_logs_and_returns_memory_while_attached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs: list[tuple[object, ...]] = []
+    monkeypatch.setattr(service_module, "open_logs", lambda plan, *words: logs.append(words))
+    one = toy_plan(tmp_path)
+    for in_one_process in (True, False):
+        plan = msgspec.structs.replace(one, in_one_process=in_one_process)
+        service = ServiceHost[ToyService](plan.to_builtins(), "toy")
         service.attach(known())
-        assert service._free_memory._timer.is_running
+        assert service._free_memory._timer.is_running is not in_one_process
         service.release()
         assert not service._free_memory._timer.is_running
-    finally:
-        unconfigure_logs()
+    assert logs == [("toy", EPOCH, one.name)]
 
 
 def test_a_service_works_from_attach_to_release(tmp_path: Path) -> None:
@@ -234,6 +237,31 @@ async def test_a_notification_that_failed_is_followed_by_another_try(
     host.release()
     assert [list(map(list, notes)) for notes in received] == [[[7]], []]
     assert "no place" in caplog.text and "reput" in caplog.text
+
+
+@on_loop
+async def test_nothing_is_tried_again_after_the_release(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_module, "AGAIN_SECONDS", 0.0)
+    plan, received = notified_plan(short_path), list[Note]()
+    (short_path / "store").mkdir()
+    host = ServiceHost(plan.to_builtins(), "reput", kind=Idle)
+
+    def on_notified(notes: Note) -> None:
+        received.append(notes)
+        asyncio.get_running_loop().call_soon(host.release)
+        raise KeyError("no place")
+
+    with closing(make_watermarks(plan.watermarks_path)):
+        host.attach(known())
+        host.attached.listen(on_notified)
+        with closing(Notifier(plan.socket_path("reput"))) as notifier:
+            notifier.send([(8,)])
+            await wait_until(lambda: received, "the note")
+        for _ in range(5):
+            await asyncio.sleep(0.001)
+    assert len(received) == 1
 
 
 def test_an_unexpected_error_is_logged_once_until_another_comes(
