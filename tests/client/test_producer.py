@@ -82,6 +82,14 @@ def test_messages_that_wait_for_the_first_answer_keep_their_order() -> None:
     assert [code for _, code in cluster.asked].count(RequestCode.HEART_BEAT) == 1
 
 
+def test_a_thread_with_a_loop_of_its_own_is_refused_from_the_first_message_on() -> None:
+    async def send_from_a_thread(producer: Producer) -> None:
+        await asyncio.to_thread(asyncio.run, producer.send("T", b"1"))
+
+    with pytest.raises(ClientError, match=r"another event loop uses this producer\. Make one for"):
+        run_producer(one_topic(), send_from_a_thread)
+
+
 def test_a_large_body_is_compressed_as_java_does() -> None:
     cluster = one_topic()
     run_producer(cluster, lambda producer: producer.send("T", b"x" * 4097))

@@ -227,6 +227,7 @@ class Consumer(OpenedByUser):
         broker refuses, a missing right; also for a consumer that is open or was closed.
         """
         self._check_new()
+        self._loop = asyncio.get_running_loop()
         await self._instance.start()
         self.is_open = True
         started = datetime.now(UTC)

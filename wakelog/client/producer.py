@@ -136,6 +136,7 @@ class Producer(OpenedByUser):
         Raises: ClientError, also for a producer that is open or was closed.
         """
         self._check_new()
+        self._loop = asyncio.get_running_loop()
         await self._instance.start()
         self.is_open = self._was_started = True
 
