@@ -84,6 +84,7 @@ def test_the_error_names_the_broker_that_does_not_answer(retries: int) -> None:
         (ResponseCode.SYSTEM_BUSY, 4, "The log of that server may say more"),
         (ResponseCode.NO_PERMISSION, 1, "Give the topic and the group read permission"),
         (ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, 1, "updateSubGroup"),
+        (ResponseCode.SUBSCRIPTION_NOT_EXIST, 1, "give one of them another group"),
     ],
 )
 def test_the_error_of_a_refusal_has_code_remark_and_remedy(

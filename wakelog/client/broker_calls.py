@@ -47,7 +47,12 @@ _PULL_CODES: Final = frozenset(
         ResponseCode.PULL_OFFSET_MOVED, ResponseCode.TOPIC_NOT_EXIST,
     }
 )  # fmt: skip
+_OTHER_SUBSCRIPTION: Final = (
+    "Another member of the group subscribes to other topics or tags: give one of them another group"
+)
 _REMEDIES: Final = {
+    int(ResponseCode.SUBSCRIPTION_NOT_EXIST): _OTHER_SUBSCRIPTION,
+    int(ResponseCode.SUBSCRIPTION_NOT_LATEST): _OTHER_SUBSCRIPTION,
     int(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST): (
         f"Create the group (mqadmin updateSubGroup), or {OTHER_GROUP}"
     ),
