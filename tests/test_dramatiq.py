@@ -102,7 +102,8 @@ def test_what_is_no_message_of_dramatiq_holds_nothing_up(
         with caplog.at_level(logging.ERROR, "wakelog.tasks"), working(found):
             note.send(1)
             wait_for(lambda: done)
-    assert "a dead letter: no message of dramatiq: " in caplog.text
+    assert "a dead letter: no message of dramatiq: JSONDecodeError: " in caplog.text
+    assert "4711 paid" not in caplog.text
     assert [each.body for each in broker.wait_for_messages("%DLQ%dramatiq-mixed")] == [b"4711 paid"]
 
 

@@ -193,5 +193,8 @@ def _is_message(message: ConsumerMessage) -> bool:
     try:
         dramatiq.Message.decode(message.body)
     except DecodeError as error:
-        raise NoTask(f"no message of dramatiq: {error.error!r}") from error
+        reason: BaseException | None = error
+        while isinstance(reason, DecodeError):  # its text is the whole body
+            reason = reason.error
+        raise NoTask(f"no message of dramatiq: {type(reason).__name__}: {reason}") from error
     return True

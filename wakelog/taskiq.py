@@ -119,7 +119,7 @@ class RocketMQBroker(AsyncBroker):
             found = self.formatter.loads(message.body)
             found.parse_labels()
         except Exception as error:  # whatever the formatter and the serializer raise
-            raise NoTask(f"no task of taskiq: {error!r}") from error
+            raise NoTask(f"no task of taskiq: {type(error).__name__}: {error}") from error
         if self.find_task(found.task_name) is None:
             raise NoTask(f"task {found.task_name!r} is not known here")
         return True

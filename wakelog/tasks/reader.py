@@ -41,6 +41,8 @@ COMMIT_SECONDS: Final = 1.0
 """So much work at most is done again after a worker was killed, and what it had in hand."""
 AGAIN_SECONDS: Final = 1.0
 """After a failure of the broker."""
+REASON_MAX: Final = 300
+"""Characters of what a line of the log says of a dead letter."""
 SWEEPS_PER_TIMEOUT: Final = 4
 SWEEP_SECONDS_MAX: Final = 30.0
 
@@ -182,7 +184,7 @@ class TaskReader(Opened):
         """Make a message a dead letter of the group; what is broadcast has none and is dropped."""
         self.in_hand.pop(message, None)
         became = "a dead letter" if self._is_shared else "dropped"
-        logger.error("%s: %s: %s", became, reason, _name(message))
+        logger.error("%s: %s: %s", became, _in_a_line(reason), _name(message))
         if self._consumer.is_open:
             await self._consumer.reject(message)
             await self._leave_when_done()
@@ -272,6 +274,12 @@ class TaskReader(Opened):
     def _overdue(self) -> list[ConsumerMessage]:
         before_ms = steady_ms() - self._visibility_ms
         return [message for message, taken_ms in self.in_hand.items() if taken_ms < before_ms]
+
+
+def _in_a_line(reason: str) -> str:
+    """Return a reason as a line of the log has it: that of a framework may hold the whole body."""
+    line = " ".join(reason.split())
+    return line if len(line) <= REASON_MAX else f"{line[:REASON_MAX]} ..."
 
 
 def _name(message: ConsumerMessage) -> str:
