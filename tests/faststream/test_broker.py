@@ -235,6 +235,16 @@ def test_a_misspelled_argument_is_refused() -> None:
             call()
 
 
+def test_a_value_that_is_none_is_refused_at_once() -> None:
+    refused: list[dict[str, Any]] = [{"graceful_timeout": "5"}, {"allow_auto_create_topics": "no"}]
+    for given in refused:
+        with pytest.raises(InvalidArgument, match=next(iter(given))):
+            RocketMQBroker(**given)
+    with pytest.raises(SetupError, match="'manual' is no AckPolicy"):
+        RocketMQBroker(ack_policy="manual")  # type: ignore[arg-type]
+    RocketMQBroker(graceful_timeout=None)
+
+
 def test_clients_have_the_account_of_the_broker(cluster: EmbeddedBroker) -> None:
     clients = Clients(cluster.name_server, "g", False, access_key="k", secret_key="s")
     assert clients.producer()._options.credentials.access_key == "k"

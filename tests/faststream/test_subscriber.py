@@ -531,7 +531,12 @@ def test_a_filter_that_brokers_refuse_fails_the_start_and_leaves_nothing(topic: 
     [
         ([], {}, "No topic is given"),
         (["T"], {"tags": "a", "sql": "b = 1"}, "tags and sql are both given"),
-        (["T"], {"max_workers": 0}, "max_workers=0 is under 1"),
+        (["T"], {"max_workers": 0}, "max_workers is 0, which is not accepted"),
+        (["T"], {"max_workers": "3"}, "max_workers is '3'.* Give a whole number"),
+        (["T"], {"batch": True, "max_records": "5"}, "max_records is '5'"),
+        (["T"], {"batch": True, "batch_timeout_ms": "5"}, "batch_timeout_ms is '5'"),
+        (["T"], {"batch": "no"}, "batch is 'no'.* Give True or False"),
+        (["T"], {"ack_policy": "manual"}, "ack_policy='manual' is no AckPolicy"),
         (["T"], {"start": "first", "auto_offset_reset": "latest"}, "are both given"),
         (["T"], {"auto_offset_reset": "none"}, "auto_offset_reset='none' is unknown"),
         (["T"], {"bad_body": "drop"}, "bad_body='drop' is unknown"),

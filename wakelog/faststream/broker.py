@@ -21,12 +21,14 @@ from faststream.specification.schema import BrokerSpec
 
 from wakelog.client import Producer, Receipt
 from wakelog.client.options import Target
+from wakelog.client.plain import check_flags, seconds_from_now
 from wakelog.client.typed import Bad
 from wakelog.faststream.config import Clients, RocketMQBrokerConfig, make_logger, settings_of
 from wakelog.faststream.fields import (
     BrokerFields,
     PublishFields,
     check_names,
+    check_policy,
     plain_bad_body,
 )
 from wakelog.faststream.message import RocketMQMessage
@@ -64,9 +66,14 @@ class RocketMQBroker(RocketMQRegistrator, BrokerUsecase[Any, Producer, RocketMQB
         allow_auto_create_topics: subscribers create topics that are not there.
         bad_body: where a body goes that no decoder can read, unless a subscriber says.
         security: `SASLPlaintext` with the keys of an account, or what is of TLS alone.
-        Raises: InvalidArgument; SetupError for a security object that RocketMQ has nothing for.
+        Raises: InvalidArgument; SetupError for a security object that RocketMQ has nothing for, and
+        for a policy that is none.
         """
         check_names("arguments", given, BrokerFields)
+        check_flags(allow_auto_create_topics=allow_auto_create_topics)
+        check_policy(given.get("ack_policy", EMPTY))
+        if (graceful := given.get("graceful_timeout", GRACEFUL_SECONDS)) is not None:
+            graceful = seconds_from_now("graceful_timeout", graceful)
         settings = settings_of(security, given)
         is_secure = bool(settings.get("tls"))
         config = RocketMQBrokerConfig(
@@ -87,7 +94,7 @@ class RocketMQBroker(RocketMQRegistrator, BrokerUsecase[Any, Producer, RocketMQB
                 provider=given.get("provider") or dependency_provider,
                 context=given.get("context") or ContextRepo(),
             ),
-            graceful_timeout=given.get("graceful_timeout", GRACEFUL_SECONDS),
+            graceful_timeout=graceful,
             ack_policy=given.get("ack_policy", EMPTY),
             id_generator=given.get("id_generator", gen_cor_id),
             broker_dependencies=given.get("dependencies", ()),

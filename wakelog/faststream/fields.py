@@ -13,6 +13,7 @@ from fast_depends.dependencies import Dependant
 from fast_depends.library.serializer import SerializerProto
 from faststream import AckPolicy
 from faststream._internal.basic_types import LoggerProto
+from faststream._internal.constants import EMPTY
 from faststream._internal.context import ContextRepo
 from faststream._internal.parser import CodecProto
 from faststream._internal.types import BrokerMiddleware, CustomCallable, IdGenerator
@@ -22,7 +23,7 @@ from faststream.specification.schema.extra import Tag, TagDict
 from wakelog.client import InvalidArgument
 from wakelog.client.messages import MessageFields
 from wakelog.client.options import Settings
-from wakelog.client.plain import unknown_names
+from wakelog.client.plain import check_flags, unknown_names, whole_number
 from wakelog.client.typed import Bad
 
 BAD_BODY: Final[tuple[Bad, ...]] = get_args(Bad)
@@ -154,6 +155,23 @@ def client_fields(given: PublishFields, properties: Mapping[str, str]) -> Messag
         "properties": properties,
     }
     return fields
+
+
+def check_values(given: SubscriberFields) -> None:
+    """Check what FastStream would take as it is, and read as something else. Raises: SetupError."""
+    try:
+        for name in ("max_workers", "max_records", "batch_timeout_ms"):
+            whole_number(name, given.get(name, 1), 1)
+        check_flags(batch=given.get("batch", False), no_reply=given.get("no_reply", False))
+    except InvalidArgument as error:
+        raise SetupError(str(error)) from None
+    check_policy(given.get("ack_policy", EMPTY))
+
+
+def check_policy(given: object) -> None:
+    """Check that an `ack_policy` is one, if it is given. Raises: SetupError."""
+    if given is not EMPTY and not isinstance(given, AckPolicy):
+        raise SetupError(f"ack_policy={given!r} is no AckPolicy. Give AckPolicy.MANUAL or another.")
 
 
 def start_of(given: SubscriberFields) -> Literal["first", "last"] | datetime:

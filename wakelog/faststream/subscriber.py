@@ -32,6 +32,7 @@ from wakelog.faststream.config import RocketMQBrokerConfig
 from wakelog.faststream.fields import (
     SubscriberFields,
     check_names,
+    check_values,
     plain_bad_body,
     start_of,
 )
@@ -326,9 +327,7 @@ def make_subscriber(
         raise SetupError("No topic is given. Give one or several.")
     if given.get("sql") and given.get("tags", "*") != "*":
         raise SetupError("tags and sql are both given. Name the tags in sql: TAGS = 'paid'.")
-    for name in ("max_workers", "max_records", "batch_timeout_ms"):
-        if not given.get(name, 1) >= 1:  # type: ignore[operator]
-            raise SetupError(f"{name}={given.get(name)} is under 1.")
+    check_values(given)
     start_of(given)
     plain_bad_body(given.get("bad_body") or config.bad_body)
     calls = CallsCollection[Any]()
