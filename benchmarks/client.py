@@ -30,6 +30,7 @@ from benchmarks.telemetry import LOADS, measure_telemetry, write_telemetry
 from benchmarks.ways import BATCH_COUNT, BODY, LISTS_IN_FLIGHT, WAYS, Watch, send_batches
 from tests.compat.provision import ProvisionFailed
 from wakelog.client import Consumer, Producer
+from wakelog.client.sync import Producer as BlockingProducer
 
 JSON_NAME = "client.json"
 TABLE_NAME = "client.md"
@@ -99,6 +100,17 @@ def sending(way: str, by: str) -> Callable[[Targets, str, int], Awaitable[Ran]]:
             return watch.ran()
 
     return run
+
+
+async def send_blocking(targets: Targets, topic: str, count: int) -> Ran:
+    """Send one by one without asyncio."""
+    with BlockingProducer(targets.address, group="bench") as producer:
+        for _ in range(BATCH_COUNT):  # routes, topic and connections
+            producer.send(topic, BODY)
+        watch = Watch()
+        for _ in range(count):
+            producer.send(topic, BODY)
+        return watch.ran()
 
 
 def other(system: str, row: str) -> Callable[[Targets, str, int], Awaitable[Ran]]:
@@ -180,6 +192,7 @@ def _others(row: str, counts: dict[str, int]) -> list[Row]:
 
 ROWS = (
     Row("one by one, TCP", 4_000, sending("one", "tcp")),
+    Row("one by one, without asyncio, TCP", 4_000, send_blocking),
     Row("one by one, handle", 4_000, sending("one", "handle")),
     Row("one by one, handle by calls", 1_000, sending("one", "calls")),
     *_others("one by one", {"redis": 4_000, "nats": 4_000, "kafka": 4_000}),

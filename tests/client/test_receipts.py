@@ -4,7 +4,7 @@ import pickle
 
 from wakelog.client.receipts import Receipt, Receipts
 from wakelog.client.route import QueueAt
-from wakelog.client.sender import Stored
+from wakelog.client.send_command import Stored
 
 FIRST = QueueAt("a", "T", 0, "a:10911")
 SECOND = QueueAt("a", "T", 1, "a:10911")

@@ -12,7 +12,8 @@ from wakelog.client.options import ClientOptions
 from wakelog.client.receipts import Receipt
 from wakelog.client.route import QueueAt
 from wakelog.client.send_buffer import SendBuffer
-from wakelog.client.sender import Sender, Stored
+from wakelog.client.send_command import Stored
+from wakelog.client.sender import Sender
 from wakelog.protocol.codes import ResponseCode
 
 QUEUE = QueueAt("a", "T", 0, "a:10911")

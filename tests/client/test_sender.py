@@ -70,36 +70,12 @@ def test_each_topic_has_its_turn_of_queues_whatever_others_send() -> None:
     assert counts == {(b"t", n): 75 for n in range(4)} | {(b"u", n): 25 for n in range(4)}
 
 
-def test_the_topics_that_are_counted_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wakelog.client.sender.TOPICS_COUNTED_MAX", 3)
-    cluster = FakeCluster(routes={f"T{n}": {"b": 2} for n in range(9)})
-
-    async def run() -> None:
-        sender = Sender(cluster, ClientOptions(name_servers=(NAME_SERVER,)), first_queue=0)
-        for n in range(9):
-            await sender.send(SendRequest((message(b"%d" % n, topic=f"T{n}"),)))
-        assert list(sender._next_queues) == ["T6", "T7", "T8"]
-
-    asyncio.run(run())
-
-
 def test_messages_for_any_queue_are_spread_over_all_queues_of_all_brokers() -> None:
     cluster = FakeCluster(routes={"T": {"b": 1, "a": 2}})
     send(cluster, *numbered(6))
     places = [(broker, queue_id) for broker, queue_id, _ in cluster.stored]
     assert places == [("a", 0), ("a", 1), ("b", 0)] * 2
     assert [code for _, code in cluster.asked].count(ROUTE) < 6
-
-
-def test_senders_begin_with_different_queues() -> None:
-    cluster = FakeCluster(routes={"T": {"a": 16}})
-
-    async def run() -> None:
-        for request in pack(numbered(64), bytes_max=1 << 20, rows_max=1):
-            await Sender(cluster, ClientOptions((NAME_SERVER,))).send_all([request])
-
-    asyncio.run(run())
-    assert len({queue_id for _, queue_id, _ in cluster.stored}) > 1
 
 
 def test_messages_of_one_queue_keep_their_order() -> None:
@@ -109,13 +85,6 @@ def test_messages_of_one_queue_keep_their_order() -> None:
         found = [body for broker, queue_id, body in cluster.stored if (broker, queue_id) == place]
         assert found == [b"%d" % n for n in range(50)]
     assert len(cluster.stored) == 100
-
-
-def test_a_sharding_key_chooses_one_queue_as_java_would() -> None:
-    cluster = FakeCluster(routes={"T": {"a": 4}})
-    send(cluster, *numbered(3, sharding_key="order-7"))
-    # "order-7".hashCode() is -1207111304.
-    assert {queue_id for _, queue_id, _ in cluster.stored} == {1207111304 % 4}
 
 
 def test_a_new_topic_goes_to_the_brokers_with_the_template_topic() -> None:

@@ -5,6 +5,8 @@ import inspect
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -16,8 +18,18 @@ from wakelog.client import producer as aio
 from wakelog.client import sync
 from wakelog.client.consumer_message import ConsumerMessage
 from wakelog.client.errors import ClientError, InvalidArgument
+from wakelog.client.messages import Message
+from wakelog.client.receipts import Receipt
 from wakelog.client.sync import LOOP, Blocking, blocking, blocking_context
 from wakelog.client.transactions import TransactionState
+from wakelog.testing import EmbeddedBroker
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[EmbeddedBroker]:
+    """Start a broker for the tests of this module that need one."""
+    with EmbeddedBroker() as started:
+        yield started
 
 
 class Twin:
@@ -187,9 +199,10 @@ def test_a_consumer_without_asyncio_gets_and_settles_messages() -> None:
 
 FORKED = """
 import os
+import sys
 from contextlib import AsyncExitStack
 
-from wakelog.client.sync import Blocking, blocking
+from wakelog.client.sync import Blocking, Producer, blocking
 
 
 class Twin(AsyncExitStack):
@@ -201,28 +214,31 @@ class Client(Blocking):
     ask = blocking(Twin.ask)
 
 
-with Client(Twin()) as client:
-    print(client.ask(), flush=True)
+with Client(Twin()) as client, Producer(sys.argv[1]) as producer:
+    producer.send("F", b"the loop's")
+    print(client.ask(), producer.send("F", b"the caller's").topic, flush=True)
     child = os.fork()
     if not child:
-        try:
-            client.ask()
-        except Exception as error:
-            print(error, flush=True)
+        for call in (client.ask, lambda: producer.send("F", b"the child's")):
+            try:
+                call()
+            except Exception as error:
+                print(error, flush=True)
         with Client(Twin()) as own:
             print(own.ask(), flush=True)
-if child:
-    os.waitpid(child, 0)
+    else:
+        os.waitpid(child, 0)
+        print(producer.send("F", b"the parent's").topic, flush=True)
 """
 
 
-def test_a_child_that_was_forked_gets_an_error_and_may_open_its_own() -> None:
-    command = [sys.executable, "-W", "ignore", "-c", FORKED]
+def test_a_child_that_was_forked_gets_an_error_and_may_open_its_own(
+    broker: EmbeddedBroker,
+) -> None:
+    command = [sys.executable, "-W", "ignore", "-c", FORKED, broker.name_server]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    assert (done.stdout.split("\n"), done.stderr) == (
-        ["7", "this client is not open here. Use it inside of `with`", "7", ""],
-        "",
-    )
+    refused = "this client is not open here. Use it inside of `with`"
+    assert (done.stdout.split("\n"), done.stderr) == (["7 F", refused, refused, "7", "F", ""], "")
 
 
 def test_a_check_is_called_in_another_thread_and_may_block() -> None:
@@ -237,3 +253,86 @@ def test_a_check_is_called_in_another_thread_and_may_block() -> None:
     assert asyncio.run(asked("half")) is TransactionState.ROLLBACK
     [(message, thread)] = called
     assert message == "half" and thread is not threading.current_thread()
+
+
+def alone_count(producer: sync.Producer, monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Return a list of what goes without the loop from now on."""
+    assert producer._lone is not None
+    found: list[object] = []
+    send = producer._lone.send
+
+    def note(message: Message) -> Receipt | None:
+        receipt = send(message)
+        if receipt is not None:
+            found.append(message.body)
+        return receipt
+
+    monkeypatch.setattr(producer._lone, "send", note)
+    return found
+
+
+def test_after_the_first_message_a_send_needs_no_loop(
+    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bodies = [b"%d" % n for n in range(8)]
+    with sync.Producer(broker.name_server, group="p") as producer:
+        alone = alone_count(producer, monkeypatch)
+        receipts = [producer.send("T", body, queue=("", 0)) for body in bodies]
+        assert alone == bodies[1:]
+        assert [each.queue_offset for each in receipts] == list(range(8))
+        assert len({each.message_id for each in receipts}) == 8
+    with pytest.raises(ClientError, match="is not open"):
+        producer.send("T", b"after the end")
+    with sync.Consumer(broker.name_server, group="g", topics="T", start="first") as consumer:
+        found: list[bytes] = []
+        while len(found) < 8:
+            found += [each.body for each in consumer.fetch(8, 10.0)]
+    assert found == bodies
+
+
+def test_threads_that_send_together_lose_nothing(broker: EmbeddedBroker) -> None:
+    with sync.Producer(broker.name_server, group="p") as producer, ThreadPoolExecutor(8) as pool:
+        receipts = list(pool.map(lambda n: producer.send("U", b"%d" % n), range(400)))
+    assert len({each.message_id for each in receipts}) == 400
+    assert len({(each.queue_id, each.queue_offset) for each in receipts}) == 400
+
+
+def test_a_tool_that_replaces_the_send_of_the_twin_sees_every_message(
+    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[bytes | str] = []
+    send = aio.Producer.send
+
+    async def noted(self: Any, topic: str, body: bytes | str, **fields: Any) -> Receipt:
+        seen.append(body)
+        return await send(self, topic, body, **fields)
+
+    with sync.Producer(broker.name_server, group="p") as producer:
+        producer.send("V", b"1")
+        monkeypatch.setattr(aio.Producer, "send", noted)
+        for body in (b"2", b"3"):
+            producer.send("V", body)
+        monkeypatch.undo()
+        producer.send("V", b"4")
+    assert seen == [b"2", b"3"]
+
+
+@pytest.mark.parametrize("more", [{"trace": True}, {"namespace": "N"}])
+def test_traces_and_namespaces_go_by_the_loop(broker: EmbeddedBroker, more: Any) -> None:
+    with sync.Producer(broker.name_server, group="p", **more) as producer:
+        assert producer._lone is None
+        for _ in range(2):
+            assert producer.send("W", b"x").topic.endswith("W")
+
+
+def test_a_broker_that_starts_again_gets_the_next_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    with EmbeddedBroker() as broker, sync.Producer(broker.name_server, group="p") as producer:
+        alone = alone_count(producer, monkeypatch)
+        for body in (b"1", b"2"):
+            producer.send("T", body)
+        broker.restart()
+        for body in (b"3", b"4"):
+            producer.send("T", body)
+        found = sorted(each.body for each in broker.messages("T"))
+    assert found == [b"1", b"2", b"3", b"4"]
+    assert alone == [b"2", b"3", b"4"]

@@ -11,10 +11,10 @@ producer.DefaultMQProducerImpl (4.9.3).
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
-from typing import Final, Unpack
+from typing import Any, Final, Unpack
 
 from wakelog.client.admin import Admin
 from wakelog.client.appended import APPENDED
@@ -23,6 +23,7 @@ from wakelog.client.delays import Delays
 from wakelog.client.errors import ClientError, InvalidArgument, NotAcknowledged
 from wakelog.client.instance import ClientInstance, OpenedByUser
 from wakelog.client.lanes import BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, REQUESTS_MAX
+from wakelog.client.lone_sender import LoneSender
 from wakelog.client.messages import (
     EncodedMessage,
     Message,
@@ -48,7 +49,8 @@ from wakelog.client.received import ReceivedMessage
 from wakelog.client.requests import PendingRequests, make_reply
 from wakelog.client.route import QueueAt
 from wakelog.client.send_buffer import BYTES_MAX, MESSAGES_MAX, SendBuffer
-from wakelog.client.sender import Sender, Stored
+from wakelog.client.send_command import Stored
+from wakelog.client.sender import Sender
 from wakelog.client.trace import Tracer, ended_note, stored_note
 from wakelog.client.transactions import (
     WILL_BE_ASKED,
@@ -59,6 +61,9 @@ from wakelog.client.transactions import (
 )
 from wakelog.client.unique_ids import UniqueIds
 from wakelog.network.background import awaited
+from wakelog.network.blocking_client import BlockingClient
+from wakelog.network.client import RemotingClient, signing
+from wakelog.network.tls import make_context
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.java import INT_MAX
 from wakelog.protocol.names import is_topic
@@ -129,6 +134,27 @@ class Producer(OpenedByUser):
         self._topics: dict[str, str] = {}  # in use, with their namespace
         self._introducing: dict[str, asyncio.Future[None]] = {}  # by topic
         self.is_open = False
+
+    def _lone_sender(
+        self, run: Callable[[Coroutine[Any, Any, Stored]], Stored]
+    ) -> LoneSender | None:
+        """Return what sends in other threads than the loop's; None if all has to go by the loop.
+
+        run: has the loop do something, and waits for it.
+        """
+        options, instance = self._options, self._instance
+        is_plain = options.dial is None and not options.namespace and self._tracer is None
+        if not is_plain or not isinstance(instance.connections, RemotingClient):
+            return None
+        tls = None if options.tls is None else make_context(options.tls)
+        return LoneSender(
+            BlockingClient(tls, before_send=signing(options.credentials)),
+            options,
+            instance.routes,
+            self._topics,
+            UniqueIds(instance.address),
+            lambda request, queue, error: run(self._sender.send_again(request, queue, error)),
+        )
 
     async def start(self) -> None:
         """Check that a name server answers.

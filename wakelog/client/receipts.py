@@ -9,7 +9,7 @@ Source: org.apache.rocketmq.client.producer.SendResult (4.9.3).
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, overload
 
-from wakelog.client.sender import Stored
+from wakelog.client.send_command import Stored
 
 
 class Receipt(NamedTuple):

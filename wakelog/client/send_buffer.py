@@ -18,7 +18,8 @@ from wakelog.client.errors import ClientError, NotAcknowledged, log_unexpected
 from wakelog.client.lanes import ORDERED_REQUESTS_MAX, SendLane, Waiting
 from wakelog.client.messages import EncodedMessage, LaneName, SendRequest
 from wakelog.client.receipts import Receipt, receipt_of, receipts_of
-from wakelog.client.sender import Sender, Stored
+from wakelog.client.send_command import Stored
+from wakelog.client.sender import Sender
 from wakelog.network.background import run_once
 from wakelog.protocol.codes import ResponseCode
 

@@ -4,7 +4,8 @@
         receipt = producer.send("orders", b"...")
 
 Each object here has a twin of asyncio, which works on one loop in a thread of its own. The thread
-lives while one of the objects is open. Any thread may call, several at a time.
+lives while one of the objects is open. Any thread may call, several at a time. A message that is
+sent while no other one is goes without the loop (`lone_sender`).
 
 Invariants: nothing here decides about messages; a call that is interrupted ends in the loop, too.
 """
@@ -35,9 +36,12 @@ from wakelog.client.allocation import Strategy
 from wakelog.client.consumer_arguments import Topics
 from wakelog.client.consumer_message import ConsumerMessage as AioMessage
 from wakelog.client.errors import ClientError, log_unexpected
+from wakelog.client.lone_sender import LoneSender
+from wakelog.client.messages import MessageFields, message_of
 from wakelog.client.offset_stores import LOCAL_FOLDER
 from wakelog.client.options import Settings, Target
 from wakelog.client.plain import not_accepted
+from wakelog.client.receipts import Receipt
 from wakelog.client.received import ReceivedMessage
 from wakelog.client.send_buffer import BYTES_MAX, MESSAGES_MAX
 from wakelog.client.transactions import TransactionState
@@ -52,6 +56,9 @@ _LOOP = "the loop of the clients"
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 TwinType = TypeVar("TwinType", bound=AbstractAsyncContextManager[Any])
+
+_PLAIN_SEND = aio.Producer.send
+"""A tool such as `wakelog.otel` may put another in its place."""
 
 Check: TypeAlias = Callable[[ReceivedMessage], TransactionState]
 """As `transactions.Check`; it is called in a thread of its own and may block."""
@@ -87,10 +94,14 @@ class LoopThread:
             self._loop.close()
             self._loop = self._thread = None
 
+    def is_in_thread(self) -> bool:
+        """Return whether the loop's own thread calls, which cannot wait for the loop."""
+        return threading.current_thread() is self._thread
+
     def run(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
         """Run a coroutine in the loop and return its result. Raises: ClientError without a loop."""
         loop = self._loop
-        if loop is None or threading.current_thread() is self._thread:
+        if loop is None or self.is_in_thread():
             coroutine.close()
             raise ClientError("this client is not open here", "Use it inside of `with`")
         future = asyncio.run_coroutine_threadsafe(coroutine, loop)
@@ -214,6 +225,7 @@ class Producer(Blocking[aio.Producer]):
             assert check is not None
             return await asyncio.to_thread(check, message)
 
+        self._lone: LoneSender | None = None  # while it is open
         super().__init__(
             aio.Producer(
                 name_servers,
@@ -227,7 +239,30 @@ class Producer(Blocking[aio.Producer]):
             )
         )
 
-    send = blocking(aio.Producer.send)
+    def __enter__(self) -> Self:
+        """Open the twin."""
+        super().__enter__()
+        self._lone = self.twin._lone_sender(LOOP.run)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        """Close the twin, after a message under way."""
+        if self._lone is not None and self._process_id == os.getpid():
+            self._lone.close()
+        super().__exit__(*error)
+
+    def send(self, topic: str, body: bytes | str, **fields: Unpack[MessageFields]) -> Receipt:
+        """Send one message: see `wakelog.client.Producer.send`."""
+        receipt = None
+        if self._lone is not None and self._may_send_alone():
+            receipt = self._lone.send(message_of(topic, body, fields))
+        return receipt or LOOP.run(self.twin.send(topic, body, **fields))
+
+    def _may_send_alone(self) -> bool:
+        """Return whether a send needs neither the loop nor what a tool has put around it."""
+        is_plain = getattr(self.twin.send, "__func__", None) is _PLAIN_SEND
+        return is_plain and self._process_id == os.getpid() and not LOOP.is_in_thread()
+
     send_many = blocking(aio.Producer.send_many)
     send_oneway = blocking(aio.Producer.send_oneway)
     transaction = blocking_context(aio.Producer.transaction)

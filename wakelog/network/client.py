@@ -38,6 +38,7 @@ from wakelog.network.errors import (
 from wakelog.network.limits import GIBIBYTE, ServerLimits
 from wakelog.network.signing import Credentials, sign
 from wakelog.network.tls import Tls, handshake_reason, make_context
+from wakelog.protocol.addresses import read_address
 from wakelog.protocol.command import ONEWAY_FLAG, RemotingCommand
 
 CONNECT_SECONDS_MAX = 3.0
@@ -70,6 +71,11 @@ Dial: TypeAlias = Callable[[str, asyncio.Protocol], Awaitable[None]]
 """Connect a protocol to an address in another way than by TCP. Raises: OSError."""
 
 
+def signing(credentials: Credentials) -> BeforeSend | None:
+    """Return what signs requests; None without an access key."""
+    return partial(sign, credentials=credentials) if credentials.access_key else None
+
+
 def make_client(
     credentials: Credentials,
     tls: Tls | None,
@@ -80,7 +86,7 @@ def make_client(
     """Return a client, which signs its requests if there is an access key. Raises: TlsRefused."""
     return RemotingClient(
         None if tls is None else make_context(tls),
-        before_send=partial(sign, credentials=credentials) if credentials.access_key else None,
+        before_send=signing(credentials),
         on_request=on_request,
         on_open=on_open,
         dial=dial,
@@ -268,15 +274,12 @@ class RemotingClient:
             connection = BufferedConnection(self, LIMITS, self._read_buffer, address)
             await self._dial(address, connection)
             return connection
-        host, _, port = address.rpartition(":")
-        if not host or not port.isdecimal():
-            raise ValueError(f"{address!r} is no address: it has the form HOST:PORT")
-        host = host.strip("[]")
+        host, port = read_address(address)
         loopback = "::1" if ":" in host else "127.0.0.1"
         _, connection = await asyncio.get_running_loop().create_connection(
             lambda: BufferedConnection(self, LIMITS, self._read_buffer, address),
             host,
-            int(port),
+            port,
             ssl=self._tls,
             local_addr=(loopback, 0) if host == self._own_host else None,
         )

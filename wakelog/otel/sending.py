@@ -34,7 +34,8 @@ from wakelog.client.options import without_namespace
 from wakelog.client.producer import Producer
 from wakelog.client.receipts import Receipt
 from wakelog.client.received import ReceivedMessage
-from wakelog.client.sender import Sender, Stored
+from wakelog.client.send_command import Stored
+from wakelog.client.sender import Sender
 from wakelog.otel import attributes
 from wakelog.otel.instruments import Instruments, is_suppressed, now_seconds
 from wakelog.otel.propagation import (

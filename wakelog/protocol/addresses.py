@@ -18,3 +18,11 @@ def read_name_servers(text: str) -> tuple[str, ...]:
         if match is None or not 0 < int(match[1]) <= _PORT_MAX:
             raise ValueError("HOST:PORT, several with semicolons between them")
     return found
+
+
+def read_address(address: str) -> tuple[str, int]:
+    """Return host and port of a server; the host without brackets. Raises: ValueError."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal():
+        raise ValueError(f"{address!r} is no address: it has the form HOST:PORT")
+    return host.strip("[]"), int(port)

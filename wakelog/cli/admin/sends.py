@@ -13,7 +13,7 @@ from wakelog.cli.output import Output, Table, Text
 from wakelog.client.admin import Admin, cluster_members
 from wakelog.client.errors import ClientError
 from wakelog.client.messages import BODY_BYTES_MAX, EncodedMessage, Message, SendRequest, encode
-from wakelog.client.sender import Stored
+from wakelog.client.send_command import Stored
 from wakelog.client.unique_ids import UniqueIds, own_address
 
 COUNT_MAX: Final = 1_000_000_000
