@@ -13,6 +13,7 @@ from tests.actors.handles import FakeHandle
 from tests.actors.plans import service_plan
 from wakelog.actors.broker import actor as module
 from wakelog.actors.broker.actor import BrokerActor
+from wakelog.actors.broker.snapshots import NOT_RUNNING
 from wakelog.actors.ray.options import actor_name
 from wakelog.actors.services.service import Service, ServiceHost
 from wakelog.actors.services.table import services_of
@@ -81,6 +82,20 @@ def test_why_it_does_not_start_is_a_value(plan: dict[str, Any]) -> None:
             failure = (await actor.start())["failure"]
             assert f":{port}: another process" in failure["cause"]
         assert "store_id" in await actor.start()
+        assert await actor.stop()
+
+    run(main)
+
+
+def test_a_broker_that_does_not_run_says_so(plan: dict[str, Any]) -> None:
+    async def main() -> None:
+        actor = BrokerActor(plan)
+        assert (actor.health(), actor.statistics(), await actor.measure_by_name()) == ({}, {}, [])
+        asked = (actor.snapshot(), actor.renew_snapshot("a"), actor.end_snapshot("a"))
+        assert [await one for one in asked] == [NOT_RUNNING] * 3
+        await actor.start()
+        assert actor.health() and actor.statistics()["process_id"] == await actor.ping()
+        assert await actor.end_snapshot("a") == {"ended": False}
         assert await actor.stop()
 
     run(main)

@@ -24,7 +24,13 @@ from wakelog.actors.broker.replica import (
 from wakelog.actors.errors import DeploymentFailed
 from wakelog.broker import registration
 from wakelog.network.client import RemotingClient
-from wakelog.protocol.bodies import TopicConfig, TopicRouteData, decode_body
+from wakelog.protocol.bodies import (
+    BrokerData,
+    ClusterInfo,
+    TopicConfig,
+    TopicRouteData,
+    decode_body,
+)
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, make_request
 
@@ -253,6 +259,44 @@ def test_a_name_that_another_address_has_is_refused(
             )
             assert "--set wakelog.takeOverName=true" in refused.remedy
 
+    run(main)
+
+
+@pytest.mark.parametrize(
+    ("brokers", "is_found"),
+    [
+        ({}, False),
+        ({"broker-a": [0]}, False),
+        ({"broker-a": [0], "broker-b": [0]}, True),
+        ({"broker-a": [0], "broker-b": [1]}, False),
+        ({"broker-b": [1], "broker-c": [0, 1]}, True),
+        ({"elsewhere": [0]}, False),
+        ({"unknown": []}, False),
+    ],
+)
+@pytest.mark.parametrize("says", [0, 1])
+def test_a_broker_may_drain_if_another_master_of_its_cluster_is_known_somewhere(
+    brokers: dict[str, list[int]], is_found: bool, says: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """says: which of two name servers knows brokers; the other one does not answer."""
+    clusters = {"DefaultCluster": set(brokers) - {"elsewhere"}, "other": {"elsewhere"}}
+    table = {
+        name: BrokerData("", name, dict.fromkeys(ids, "h:1"))
+        for name, ids in brokers.items()
+        if ids
+    }
+
+    async def ask(address: str, client: RemotingClient) -> ClusterInfo:
+        knows = address.endswith(f":{says + 1}")
+        return ClusterInfo(table, clusters) if knows else ClusterInfo({}, {})
+
+    async def main() -> None:
+        harness = Harness(namesrvAddr=f"{HOST}:1;{HOST}:2")
+        servers = NameServers(harness.broker.state, RemotingClient())
+        assert await servers.has_others() is is_found
+        await servers.close()
+
+    monkeypatch.setattr(name_servers, "_cluster_info", ask)
     run(main)
 
 

@@ -433,3 +433,10 @@ def test_what_is_read_ahead_is_read_in_the_pool() -> None:
     )
     requests.Requests._do(parts, ReadAhead(40, 9))
     assert done == [("store.read_ahead", 40, 9)]
+
+
+def test_a_line_is_written() -> None:
+    done: list[tuple[object, ...]] = []
+    line = WriteLine(Appender.AUDIT, "sent", {})
+    requests.Requests._do(Noted(done, "own"), line)  # type: ignore[arg-type]
+    assert done == [("own._write_line", line)]

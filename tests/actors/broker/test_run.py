@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 from zlib import crc32
 
 import pytest
@@ -14,6 +15,7 @@ from tests.actors.plans import service_plan
 from tests.fakes.logs import SEGMENT_BYTES
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.stores import open_store, put, store_config
+from wakelog.actors.broker import run as run_module
 from wakelog.actors.broker.member import RoleOver
 from wakelog.actors.broker.run import Run, in_role
 from wakelog.broker.replication.member_proof import ProofAccount
@@ -173,3 +175,17 @@ async def test_a_role_that_is_over_is_waited_for_no_more(tmp_path: Path) -> None
     with pytest.raises(RoleOver):
         await waiting
     assert not run.serves
+
+
+@pytest.mark.parametrize("role", [BrokerRole.SLAVE, BrokerRole.SYNC_MASTER])
+def test_a_run_begins_with_a_broker_that_syncs_and_a_masters_waits_for_what_is_confirmed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, role: BrokerRole
+) -> None:
+    run, _ = run_of(tmp_path, role, is_open=False)
+    made, resources = Mock(), Mock()
+    asked: tuple[object, ...] = (resources, run)
+    monkeypatch.setattr(run_module, "make_broker", lambda *parts: made if parts == asked else None)
+    assert run.begin(resources) is made and run.open_broker is made
+    assert made.broker.state.awaits_confirmed is (role is BrokerRole.SYNC_MASTER)
+    made.progress.sync_every_turn.assert_called_once_with(wanted=True)
+    assert run.close() is made and run.close() is None and not run.is_open

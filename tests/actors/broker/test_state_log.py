@@ -69,15 +69,20 @@ def test_it_is_due_each_second() -> None:
     assert not log.is_due(2_000)
 
 
-def test_what_was_refused_is_protection(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(("refused", "expired"), [(3, 2), (3, 0), (0, 2)])
+def test_what_was_refused_is_protection(
+    caplog: pytest.LogCaptureFixture, refused: int, expired: int
+) -> None:
     log = StateLog(0)
-    write_due(log, WATER_MARK_MS, refused_count=3, expired_count=2)
+    write_due(log, WATER_MARK_MS, refused_count=refused, expired_count=expired)
     name = Log.PROTECTION.value.logger_name
     [record] = [record for record in caplog.records if record.name == name]
     found = values_of(record)
-    assert (found["lane"], found["because_full"], found["because_late"]) == ("send", 3, 2)
+    assert (found["lane"], found["because_full"], found["because_late"]) == (
+        *("send", refused, expired),
+    )
     caplog.clear()
-    write_due(log, 2 * WATER_MARK_MS, refused_count=3, expired_count=2)
+    write_due(log, 2 * WATER_MARK_MS, refused_count=refused, expired_count=expired)
     assert lines(caplog) == []
 
 

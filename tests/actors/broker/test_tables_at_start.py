@@ -62,6 +62,9 @@ def test_groups_that_have_offsets_and_many_names_are_shown() -> None:
     harness.broker.state.offsets.commit("CID_RMQ_SYS_TRANS", "t", 0, 1)
     assert missing_names("subscriptionGroup", harness.broker, []) == ["lost"]
     assert missing_names("consumerOffset", harness.broker, ["t"]) == []
+    harness.send("known")
+    queues = ["known", "t", "%LMQ%q", "no/topic", "%RETRY%g", "b"]
+    assert missing_names("topics", harness.broker, queues) == ["%RETRY%g", "b", "t"]
     names = [f"t{number}" for number in range(SHOWN_MAX + 2)]
     notice = backup_notice("topics", BACKUP, names)
     assert notice.reason.endswith("t9 and 2 more")

@@ -15,6 +15,7 @@ from tests.actors.services.toy_service import ROW, ToyClient
 from wakelog.actors.broker import wiring
 from wakelog.actors.broker.wiring import make_follower, make_slaves, make_tables, subscribe
 from wakelog.actors.deploy.local import start_local_broker
+from wakelog.actors.services.schedule import ScheduleClient
 from wakelog.actors.services.table import SERVICES
 from wakelog.broker.broker import POSITIONS
 
@@ -138,6 +139,8 @@ async def test_a_service_is_added_by_its_file_and_its_row(
     client = broker.service.services.get(ToyClient)
     await wait_until(lambda: client.total == 40, "the sum")
     assert client.begin == 0 and is_locked(plan)
+    schedule = broker.service.services.get(ScheduleClient)
+    assert broker.service.progress.dispatched_listeners == [schedule.on_dispatched]
     statistics = broker.statistics()
     assert statistics["service_clients"]["attached"]["toy"]
     assert statistics["services"]["toy"] == {"total": 40}

@@ -2,13 +2,26 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from itertools import chain
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import pytest
+from msgspec import structs
 
 from tests.actors.bounded import on_loop
 from tests.actors.deployments import wait_until
-from tests.actors.services.fakes import EPOCH, FakeCalls, attach_request, attached, broker_context
+from tests.actors.plans import notified_plan
+from tests.actors.services.fakes import (
+    EPOCH,
+    STORE_ID,
+    FakeCalls,
+    attach_request,
+    attached,
+    broker_context,
+)
 from tests.actors.transport.test_process_death import process
 from wakelog.actors.services import client as client_module
 from wakelog.actors.services.client import (
@@ -16,12 +29,15 @@ from wakelog.actors.services.client import (
     ServiceHandle,
     ServiceLost,
     WatermarkClient,
+    open_context,
 )
 from wakelog.actors.services.session import NotAttached, Refused
 from wakelog.actors.transport import process_death
-from wakelog.actors.transport.shared_watermarks import SharedWatermark
+from wakelog.actors.transport.service_plan import Transport
+from wakelog.actors.transport.shared_watermarks import ORDERED, SharedWatermark
 from wakelog.broker.trouble import Trouble
 from wakelog.network import background
+from wakelog.storage.file_system import FileSystem
 
 
 class Client(ServiceClient):
@@ -360,3 +376,30 @@ async def test_a_service_that_worked_for_long_is_attached_again_soon(
         await sleep(0)
     await client.stop()
     assert pauses[:3] == [1.0, 2.0, pause]
+
+
+@pytest.mark.parametrize(
+    ("transport", "register", "dispatched", "readable"),
+    [
+        (Transport.NOTIFICATIONS, "", 60, 100),
+        (Transport.NOTIFICATIONS, "file:///r", 60, 60),
+        (Transport.NOTIFICATIONS, "", 170, 100),
+        (Transport.REFERENCES, "", 60, None),
+    ],
+)
+def test_a_broker_begins_with_watermarks_of_the_log_that_it_found(
+    short_path: Path, transport: Transport, register: str, dispatched: int, readable: int | None
+) -> None:
+    plan = structs.replace(notified_plan(short_path), transport=transport, register=register)
+    store: Any = SimpleNamespace(max_physical_offset=100, dispatched=dispatched)
+    context = open_context(plan, FileSystem(), store, UUID(STORE_ID))
+    shared = context.watermarks
+    assert (shared is None) is (readable is None) and context.epoch > 1_600_000_000_000
+    if shared is not None:
+        found = {word: shared.get(word) for word in chain(*ORDERED)}
+        expected = dict.fromkeys(found, 100)
+        expected[SharedWatermark.DISPATCHED] = min(dispatched, 100)
+        assert found == expected | {SharedWatermark.READABLE: readable}
+        assert context.epoch == shared.epoch and plan.watermarks_path.exists()
+    context.closings.close()
+    assert not plan.watermarks_path.exists()
