@@ -45,6 +45,7 @@ EVENTS = [
     event("a text", datacontenttype="text/plain", subject="4711", time=TIME),
     event(b"\xff\x00", datacontenttype="application/octet-stream", dataschema="urn:x", tenant="a"),
     event({"a": [1, None]}),
+    event([1, "a", None, True], datacontenttype="application/json"),
 ]
 
 
@@ -128,6 +129,9 @@ def test_what_is_no_event_is_an_error_with_its_place(
         (event(tenant=""), {}, "attribute tenant is ''"),
         (event(), {"properties": {"CE_id": "2"}}, "CE_id are of the event"),
         ({"id": "1"}, {}, "event is of type dict"),
+        (event(object()), {}, "data cannot be written as JSON: Object of type object"),
+        (event({"a": {1}}, datacontenttype="application/x-own"), {}, "Object of type set"),
+        (event(), {"tag": "paid"}, "unknown fields tag. Perhaps tags"),
     ],
 )
 def test_what_binary_mode_cannot_have_is_refused(given: Any, fields: Any, reason: str) -> None:
@@ -138,8 +142,15 @@ def test_what_binary_mode_cannot_have_is_refused(given: Any, fields: Any, reason
 def test_what_json_cannot_have_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="cannot be written as JSON"):
         to_structured(event({"a": {1}}), "T")
+    with pytest.raises(InvalidArgument, match="data of type list is no text, and text/plain no"):
+        to_structured(event([1], datacontenttype="text/plain"), "T")
     with pytest.raises(InvalidArgument, match="event is of type int"):
         to_structured(7, "T")  # type: ignore[arg-type]
+
+
+def test_what_is_no_message_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match="Give a message that a consumer gave"):
+        from_message(b"body")  # type: ignore[arg-type]
 
 
 def test_numbers_and_flags_are_texts_in_binary_mode() -> None:

@@ -26,7 +26,8 @@ from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
 from wakelog.client import ClientError, InvalidArgument, Message, ReceivedMessage
-from wakelog.client.messages import MessageFields
+from wakelog.client.messages import MessageFields, message_of
+from wakelog.client.plain import not_accepted
 
 PREFIX: Final = "CE_"
 CONTENT_TYPE: Final = "CE_contenttype"
@@ -59,7 +60,7 @@ def to_binary(event: BaseCloudEvent, topic: str, **fields: Unpack[MessageFields]
         if str(kind).lower().startswith(STRUCTURED):
             raise InvalidArgument(f"data of {kind} would read as an event", "Use `to_structured`")
     data = event.get_data()
-    body = NO_DATA if data is None else _FORMAT.write_data(data, kind)
+    body = _data_body(data)
     if data is not None and body in (b"", NO_DATA):
         cause = "binary mode cannot tell this data from none"
         raise InvalidArgument(cause, "Use `to_structured`, or an event without data")
@@ -68,18 +69,27 @@ def to_binary(event: BaseCloudEvent, topic: str, **fields: Unpack[MessageFields]
 
 def to_structured(event: BaseCloudEvent, topic: str, **fields: Unpack[MessageFields]) -> Message:
     """Return a message with the whole event as JSON. Raises: InvalidArgument."""
-    _attributes_of(event)
+    kind, data = _attributes_of(event).get("datacontenttype"), event.get_data()
+    is_text = data is None or isinstance(data, str | bytes | bytearray)
+    if not is_text and kind is not None and not _JSON.fullmatch(str(kind)):
+        # The package would write its `repr`.
+        cause = f"data of type {type(data).__name__} is no text, and {kind} no JSON"
+        raise InvalidArgument(cause, "Give data as bytes or a text")
     try:
         body = _FORMAT.write(event)
     except (TypeError, ValueError) as error:
-        cause = f"the event cannot be written as JSON: {error}"
-        raise InvalidArgument(cause, "Give data and attributes that JSON has") from error
+        raise _no_json("event", error) from error
     return _message(topic, body, {CONTENT_TYPE: STRUCTURED_JSON}, fields)
 
 
 def from_message(message: ReceivedMessage) -> CloudEvent:
-    """Return the event of a message, in whichever mode it is. Raises: NotAnEvent."""
-    properties = message.properties
+    """Return the event of a message, in whichever mode it is.
+
+    Raises: NotAnEvent; InvalidArgument for what is no message.
+    """
+    properties = getattr(message, "properties", None)
+    if properties is None:
+        raise not_accepted("message", message, "a message that a consumer gave")
     kind = properties.get(CONTENT_TYPE, "")
     try:
         if kind.lower().startswith(STRUCTURED):
@@ -166,9 +176,31 @@ def _check_own(attributes: Mapping[str, Any]) -> None:
         raise ValueError(f"it has no {', '.join(missing)}")
 
 
+def _data_body(data: object) -> bytes:
+    """Return the body of data: bytes and texts as they are, the rest as JSON.
+
+    Raises: InvalidArgument for what JSON has not; the package would write its `repr`.
+    """
+    if data is None:
+        return NO_DATA
+    if isinstance(data, str | bytes | bytearray):
+        return data.encode() if isinstance(data, str) else bytes(data)
+    try:
+        if isinstance(data, dict):
+            return _FORMAT.write_data(data, None)  # which knows datetimes
+        return json.dumps(data).encode()
+    except (TypeError, ValueError) as error:
+        raise _no_json("data", error) from error
+
+
+def _no_json(what: str, error: Exception) -> InvalidArgument:
+    cause = f"the {what} cannot be written as JSON: {error}"
+    return InvalidArgument(cause, "Give data and attributes that JSON has")
+
+
 def _message(topic: str, body: bytes, properties: dict[str, str], fields: MessageFields) -> Message:
     given = fields.get("properties") or {}
     taken = sorted(name for name in given if name.startswith(PREFIX))
     if taken:
         raise InvalidArgument(f"{', '.join(taken)} are of the event", "Give the event these")
-    return Message(topic, body, **fields)._replace(properties={**given, **properties})
+    return message_of(topic, body, fields)._replace(properties={**given, **properties})
