@@ -83,7 +83,7 @@ def test_damage_is_an_error_that_names_its_place(
     log.add(queue_offset=11, body=b"20")
     log.damage(begin + 90, b"L")
     folder = write_segments(tmp_path / "damaged", log)
-    with pytest.raises(DataLost, match=f"offsets {begin} to .* CRC differs; damaged='skip'"):
+    with pytest.raises(DataLost, match=f"offsets {begin} to .* CRC differs.* damaged='skip'"):
         read_log(folder, "T")
     with caplog.at_level(logging.WARNING, "wakelog.frames"):
         found = read_log(folder, "T", damaged="skip")["body"].to_pylist()
@@ -98,7 +98,9 @@ def test_damage_is_an_error_that_names_its_place(
         ({"columns": []}, InvalidArgument, "nothing would be read"),
         ({"damaged": "ignore"}, InvalidArgument, "'raise' or 'skip'"),
         ({"tags": "paid"}, InvalidArgument, "tags"),
-        ({"begin": 5, "end": 4}, ValueError, "above"),
+        ({"begin": 5, "end": 4}, InvalidArgument, "begin 5 is above end 4"),
+        ({"begin": "first"}, InvalidArgument, "begin is 'first'. Give 0 or above, 'earliest'"),
+        ({"end": {"T": {0: datetime.max}}}, InvalidArgument, r"^end\['T'\]\[0\] is datetime"),
         ({"topics": ""}, InvalidArgument, "topic"),
     ],
 )
@@ -109,9 +111,18 @@ def test_what_cannot_be_read_says_why(
         read_log(folder, **({"topics": "T"} | given))
 
 
+def test_what_is_not_there_is_no_matter_of_sparks_options(folder: Path) -> None:
+    (folder.parent / "consumequeue" / "T").mkdir(parents=True)
+    folder.rename(folder.parent / "commitlog")
+    with pytest.raises(DataLost, match=r"topic 'absent' .* check the topics, and read from"):
+        read_log(folder.parent, "absent")
+
+
 def test_a_folder_without_a_log_says_so(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="commitlog"):
         read_log(tmp_path, "T")
+    with pytest.raises(InvalidArgument, match="Give the directory of a broker's store"):
+        read_log(None, "T")  # type: ignore[arg-type]
 
 
 def test_without_pyarrow_it_says_what_to_install(

@@ -47,7 +47,7 @@ def read_log(
     tags: a message has one of these; none means any message.
     columns: some of those of docs/spark.md, in this order; None for all.
     damaged: what becomes of a part without a readable message: an error, or a line in the log.
-    Raises: SourceError, ValueError; ClientError without the package pyarrow.
+    Raises: SourceError, InvalidArgument; ClientError without the package pyarrow.
     """
     return scan_log(
         store, topics, begin=begin, end=end, tags=tags, columns=columns, damaged=damaged
@@ -73,14 +73,32 @@ def scan_log(
 
     if damaged not in DAMAGED:
         raise not_accepted("damaged", damaged, "'raise' or 'skip'")
+    if not isinstance(store, str | os.PathLike) or not os.fspath(store):
+        raise not_accepted("store", store, "the directory of a broker's store")
     options = {"verifyCrc": "true"}
     if wanted := plain_texts("tags", tags):
         options["subExpression"] = " || ".join(wanted)
-    reads = LogReads(topics, store_path=store, start_offset=begin, end_offset=end, options=options)
+    try:
+        reads = LogReads(
+            topics, store_path=store, start_offset=begin, end_offset=end, options=options
+        )
+    except ValueError as error:
+        raise _of_own_arguments(error) from None
     found = reads.schema(None if columns is None else _plain_columns(columns))
     schema = pyarrow.schema([field.with_type(_in_milliseconds(field.type)) for field in found])
     batches = _batches(reads, found, schema, skips=damaged == "skip")
     return pyarrow.RecordBatchReader.from_batches(schema, batches)
+
+
+def _of_own_arguments(error: ValueError) -> InvalidArgument:
+    """Return the error about arguments of `LogReads` with the names that they have here."""
+    if isinstance(error, InvalidArgument):
+        cause, remedy = error.cause, error.remedy
+    else:
+        cause, _, remedy = str(error).partition(": ")
+        remedy = f"{remedy[:1].upper()}{remedy[1:]}" or "Read [begin, end)"
+    cause = cause.replace("start_offset", "begin").replace("end_offset", "end")
+    return InvalidArgument(cause, remedy)
 
 
 def _plain_columns(columns: object) -> list[str]:
@@ -99,10 +117,15 @@ def _in_milliseconds(kind: "pyarrow.DataType") -> "pyarrow.DataType":
 def _batches(
     reads: "LogReads", found: "pyarrow.Schema", schema: "pyarrow.Schema", *, skips: bool
 ) -> "Iterator[pyarrow.RecordBatch]":
+    from wakelog.spark.errors import DataLost
     from wakelog.spark.reader import read_task
 
     damage: list[Found] = []
-    for planned in reads.plan():
+    try:
+        plan = reads.plan()
+    except DataLost as lost:
+        raise DataLost(lost.what, "check the topics, and read from 'earliest' on") from None
+    for planned in plan:
         for batch in read_task(reads.options, found, planned, damage.append):
             _report(damage, skips)
             yield batch.cast(schema)
@@ -117,6 +140,6 @@ def _report(damage: "list[Found]", skips: bool) -> None:
         begin, end, reason = each.damage
         what = f"{each.path}: physical offsets {begin} to {end} have no readable message: {reason}"
         if not skips:
-            raise DataLost(f"{what}; damaged='skip' reads the others")
+            raise DataLost(what, "damaged='skip' reads the others")
         logger.warning("%s", what)
     damage.clear()

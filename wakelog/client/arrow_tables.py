@@ -207,7 +207,11 @@ class ArrowTables:
             others = [chunk for chunk in chunks if not self._ack_part(chunk)]
             ids = {each for chunk in others for each in chunk.to_pylist()}
         except (TypeError, LookupError, AttributeError):
-            raise not_accepted("a table", type(table), "what `fetch_arrow` returned") from None
+            raise not_accepted(
+                "a table",
+                type(table),
+                "what `fetch_arrow` returned, or a part of it as Arrow with offsetMsgId",
+            ) from None
         if ids:
             self._ack_ids(ids)
 

@@ -52,6 +52,9 @@ def in_words_of_spark() -> Iterator[None]:
         raise
 
 
+READ_THE_REST: Final = "set failOnDataLoss to false to read the rows that are left"
+
+
 class SourceError(Exception):
     """Any of the errors above."""
 
@@ -67,13 +70,10 @@ class StoreUnreadable(SourceError):
 class DataLost(SourceError):
     """Messages of the query were removed or cut off, or never existed."""
 
-    def __init__(self, what: str) -> None:
-        """what: the loss, as a clause; the remedy is added."""
+    def __init__(self, what: str, remedy: str = READ_THE_REST) -> None:
+        """what: the loss, as a clause. remedy: what the user can do, as one."""
         self.what = what
-        super().__init__(
-            f"{what}. Rows of this query are gone; set failOnDataLoss to false to read the rows "
-            "that are left"
-        )
+        super().__init__(f"{what}. Rows of this query are gone; {remedy}")
 
 
 class JobFailed(SourceError):
