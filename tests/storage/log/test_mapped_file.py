@@ -113,7 +113,25 @@ def test_the_descriptor_shows_that_a_file_was_removed(
     assert not file.is_removed()
 
 
-def test_the_least_recently_used_descriptor_is_closed(fs: MemoryFileSystem) -> None:
+def test_files_that_are_used_all_the_time_stay_open(fs: MemoryFileSystem) -> None:
+    open_files, files = OpenFiles(3), []
+    for i in range(9):
+        path = f"/q{i}/file"
+        write_file(fs, path, bytes(10))
+        files.append(MappedFile(fs, path, start_offset=0, size_bytes=10, open_files=open_files))
+    opened = fs.calls["open"]
+    for file in files:  # the first two after each of the others, which come once
+        for each in (file, files[0], files[1]):
+            each.read(0, 1)
+        assert fs.descriptor_count <= 3
+    assert fs.calls["open"] == opened + len(files)
+    for _ in range(2):  # all three were used, and still one of them goes
+        files[-1].read(0, 1)
+        files[2].read(0, 1)
+    assert fs.calls["open"] == opened + len(files) + 1
+
+
+def test_a_descriptor_that_was_not_used_for_long_is_closed(fs: MemoryFileSystem) -> None:
     open_files = OpenFiles(2)
     files = []
     for i in range(3):

@@ -36,7 +36,11 @@ def open_files_allowed(count_max: int, descriptors_max: int) -> int:
 
 
 class OpenFiles:
-    """Which of many mapped files have a descriptor; the least recently used one is closed."""
+    """Which of many mapped files have a descriptor; one that was not used for long is closed.
+
+    A use only sets a mark of the file. A file with a mark loses it and counts as opened again, in
+    the place of being closed: so a use of one of thousands touches nothing else.
+    """
 
     def __init__(
         self, count_max: int = OPEN_FILE_COUNT_MAX, *, descriptors_max: int | None = None
@@ -48,12 +52,15 @@ class OpenFiles:
         self._count_max = open_files_allowed(count_max, descriptors_max)
         self._files: OrderedDict[MappedFile, None] = OrderedDict()
 
-    def use(self, file: "MappedFile") -> None:
-        """Note that `file` has a descriptor and is in use; close another one over the limit."""
-        self._files[file] = None
-        self._files.move_to_end(file)
-        if len(self._files) > self._count_max:
-            self._files.popitem(last=False)[0].release()
+    def opened(self, file: "MappedFile") -> None:
+        """Note that `file` has a descriptor now; close another one over the limit."""
+        files = self._files
+        if len(files) >= self._count_max:
+            while (first := next(iter(files))).was_used:
+                first.was_used = False
+                files.move_to_end(first)
+            first.release()
+        files[file] = None
 
     def forget(self, file: "MappedFile") -> None:
         """Note that `file` has no descriptor any more."""
@@ -66,7 +73,16 @@ class MappedFile:
     is_missing = False
     """Whether it takes the place of a file that does not exist (`MissingFile`)."""
 
-    __slots__ = ("_fd", "_fs", "_open_files", "_read_only", "path", "size_bytes", "start_offset")
+    __slots__ = (
+        "_fd",
+        "_fs",
+        "_open_files",
+        "_read_only",
+        "path",
+        "size_bytes",
+        "start_offset",
+        "was_used",
+    )
 
     def __init__(
         self,
@@ -87,6 +103,8 @@ class MappedFile:
         self._read_only = read_only
         self._open_files = open_files
         self._fd: int | None = None
+        self.was_used = False
+        """Whether its descriptor was used since it was opened, or since `OpenFiles` looked."""
 
     @property
     def end_offset(self) -> int:
@@ -97,13 +115,16 @@ class MappedFile:
     def fd(self) -> int:
         """The file's descriptor, opened on first use. Raises: StoreFailed."""
         fd = self._fd
-        if fd is None:
-            try:
-                fd = self._fd = self._fs.open(self.path, read_only=self._read_only)
-            except OSError as error:
-                raise store_failure(self.path, "open", error) from error
+        if fd is not None:
+            self.was_used = True
+            return fd
+        try:
+            fd = self._fd = self._fs.open(self.path, read_only=self._read_only)
+        except OSError as error:
+            raise store_failure(self.path, "open", error) from error
+        self.was_used = False
         if self._open_files is not None:
-            self._open_files.use(self)
+            self._open_files.opened(self)
         return fd
 
     def position_of(self, offset: int) -> int:

@@ -69,11 +69,12 @@ class GrowingFiles:
     def write_reserved(self, offset: int, data: Buffer) -> int | None:
         """Do what `write` does if the last file has all of the place reserved, else return None."""
         file, end = self._files.last, offset + len(data)
-        if file is None or offset < file.start_offset:
+        if file is None or end > self._reservation.end:
             return None
-        if end > self._reservation.end or end > file.end_offset:
+        position = offset - file.start_offset
+        if position < 0 or position + len(data) > file.size_bytes:
             return None
-        file.write(offset - file.start_offset, data)
+        file.write(position, data)
         self.dirty.add(file.path)
         return end
 
