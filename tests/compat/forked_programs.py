@@ -44,6 +44,9 @@ MODULES: Final = (
 OWN_NAMES: Final = frozenset({"TMPDIR", "PYTEST_CURRENT_TEST"})
 """Variables that nothing reads while it is imported: a fork gets its own."""
 
+TEMPLATES_MAX: Final = 2
+"""In one session, whose environment is another while it runs Spark."""
+
 REQUEST_BYTES_MAX: Final = 1 << 17
 _DESCRIPTORS_MAX: Final = 1 << 16
 _STREAMS_COUNT: Final = 3
@@ -112,8 +115,7 @@ class Template:
 
     def serves(self, environment: Mapping[str, str]) -> bool:
         """Return whether a program with this environment is what a fork would be."""
-        names = (self.environment.keys() | environment.keys()) - OWN_NAMES
-        return all(self.environment.get(name) == environment.get(name) for name in names)
+        return _is_same(self.environment, environment)
 
     def fork(
         self, words: Sequence[str], *, environment: Mapping[str, str], folder: Path, output: int
@@ -137,7 +139,7 @@ class Template:
         self._process.wait()
 
 
-_template: Template | None = None
+_templates: list[Template] = []
 _starting = threading.Lock()
 
 
@@ -148,14 +150,20 @@ def start_forked(
 
     words: `-m` and a module, or a path, and arguments. output: a descriptor, for both streams.
     """
-    global _template
     with _starting:
-        if _template is None:
-            _template = Template()
-            end_with_session(_template)
-    if not _template.serves(environment):
+        template = next((each for each in _templates if each.serves(environment)), None)
+        if not template and len(_templates) < TEMPLATES_MAX and _is_same(os.environ, environment):
+            template = Template()
+            _templates.append(template)
+            end_with_session(template)
+    if template is None:
         return None
-    return _template.fork(words, environment=environment, folder=folder, output=output)
+    return template.fork(words, environment=environment, folder=folder, output=output)
+
+
+def _is_same(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
+    names = (one.keys() | other.keys()) - OWN_NAMES
+    return all(one.get(name) == other.get(name) for name in names)
 
 
 def _serve(session: socket.socket) -> list[str] | None:
