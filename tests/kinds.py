@@ -17,8 +17,8 @@ None waits long for the others: tests that share nothing with other modules, and
 `is_free`, run wherever there is time. Each process takes them, module by module, by a file in the
 folder of the tallies, but none of a folder that it has `LEFT_TO_OTHERS`. All run what is theirs
 alone first, then the most demanding of the free ones, and the short modules of plain Python last:
-so all end at the same time. What a process shares ends before the free ones, since a deployment
-that idles takes a tenth of a small machine.
+so all end at the same time. What modules share ends with the last test that uses it, since a
+deployment that idles takes a tenth of a small machine.
 """
 
 import os
@@ -236,15 +236,18 @@ def is_left_to_others(process: int, path: Path) -> bool:
 
 def is_free(item: pytest.Item) -> bool:
     """Whether a test may run in any process of a split run: it shares nothing but its module."""
-    kinds = kinds_of(item)
+    is_kind_free = all(KINDS[kind].is_free for kind in kinds_of(item))
+    return is_kind_free and isinstance(item, pytest.Function) and not shared_by(item)
+
+
+def shared_by(item: pytest.Item) -> list[pytest.FixtureDef[Any]]:
+    """Return the fixtures of a test that may be those of other modules, too."""
     if not isinstance(item, pytest.Function):
-        return False
-    if not all(KINDS[kind].is_free for kind in kinds):
-        return False
+        return []
     fixtures = item._fixtureinfo.name2fixturedefs.values()
     # Those of plug-ins have no place in the tree.
     own = [definition for found in fixtures for definition in found if definition.baseid]
-    return not any(definition.scope in ("session", "package") for definition in own)
+    return [definition for definition in own if definition.scope in ("session", "package")]
 
 
 class Claims:
@@ -359,6 +362,7 @@ class Accountant:
         self._process = 0
         self._claims: Claims | None = None
         self._free: set[str] = set()
+        self._ends_with: dict[str, list[pytest.FixtureDef[Any]]] = {}
         if config.getoption("--share"):
             number, tallies = config.getoption("--share")
             self._process = int(number)
@@ -420,20 +424,30 @@ class Accountant:
             ranks[item.path] = max(rank, ranks.get(item.path, 0))
         return sorted(items, key=lambda item: -ranks[item.path])
 
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Note which test is the last that uses a fixture of the session."""
+        last = {one: item.nodeid for item in session.items for one in shared_by(item)}
+        for definition, test in last.items():
+            if definition.scope == "session":  # those of a package end with it
+                self._ends_with.setdefault(test, []).append(definition)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, None, None]:
+        """End what the session shares with its last test, in the order that pytest knows."""
+        yield
+        for definition in self._ends_with.pop(item.nodeid, ()):
+            definition.finish(item._request)  # type: ignore[attr-defined]
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
         """Run tests as pytest does, but for those that another process of a split run has."""
         if self._claims is None or session.testsfailed or session.config.option.collectonly:
             return None
         items = self._taken(session.items, self._claims)
-        bound_left = sum(item.nodeid not in self._free for item in session.items)
         item = next(items, None)
         while item is not None:
             following = next(items, None)
-            bound_left -= (is_bound := item.nodeid not in self._free)
-            # Without a next item pytest ends the fixtures of the session, too.
-            nextitem = None if is_bound and not bound_left else following
-            item.config.hook.pytest_runtest_protocol(item=item, nextitem=nextitem)
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             if session.shouldfail:
                 raise session.Failed(session.shouldfail)
             if session.shouldstop:

@@ -227,6 +227,38 @@ def test_a_process_collects_all_tests_of_its_kinds() -> None:
     assert not kinds.is_left_to_others(2, folder / "spark" / "client")
 
 
+SHARED_BY_SOME = """
+log = []
+@pytest.fixture(scope="session")
+def base():
+    yield log.append("base")
+    log.append("base ends")
+@pytest.fixture(scope="session", params=[1, 2])
+def above(request, base):
+    yield log.append(request.param)
+    log.append(f"{request.param} ends")
+def test_a(base, above): pass
+def test_b(above): pass
+def test_c(): assert log == ["base", 1, "1 ends", 2, "2 ends", "base ends"]
+"""
+
+
+def test_what_a_session_shares_ends_with_the_last_test_that_uses_it(
+    pytester: pytest.Pytester,
+) -> None:
+    result = run(pytester, SHARED_BY_SOME)
+    assert (result.ret, result.outlines[-1]) == (0, "5 passed, 0 failed")
+
+
+def test_an_early_end_that_fails_fails_the_last_test(pytester: pytest.Pytester) -> None:
+    source = SHARED_BY_SOME.partition("def test_c")[0].replace('log.append("base ends")', "1 / 0")
+    result = run(pytester, source)
+    assert result.outlines[-2:] == [
+        "failed: test_an_early_end_that_fails_fails_the_last_test.py::test_b[2]",
+        "3 passed, 1 failed",
+    ]
+
+
 FREE_AND_SHARED = """
 import os, pathlib, time
 @pytest.fixture(scope="session")
