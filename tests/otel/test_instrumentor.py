@@ -1,12 +1,16 @@
 """Putting the instrumentor in place, and back."""
 
 import logging
+import re
 import subprocess
 import sys
+from typing import Any
 
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
 
-from wakelog.client import Consumer, Producer, sync
+from tests.otel.recording import Recording
+from wakelog.client import Consumer, InvalidArgument, Producer, sync
 from wakelog.client.sender import Sender
 from wakelog.otel import RocketMQInstrumentor, process
 
@@ -46,6 +50,30 @@ def test_a_second_instrumentor_does_nothing(caplog: pytest.LogCaptureFixture) ->
         assert "instrumented already" in caplog.text
     finally:
         RocketMQInstrumentor().uninstrument()
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"tracer_provider": "otlp"}, "Give a TracerProvider, or None for the global one"),
+        ({"meter_provider": TracerProvider()}, "Give a MeterProvider"),
+        ({"trace_provider": None}, "Did you mean tracer_provider?"),
+    ],
+)
+def test_what_is_no_provider_is_refused(given: Any, text: str) -> None:
+    with pytest.raises(InvalidArgument, match=re.escape(text)):
+        RocketMQInstrumentor().instrument(**given)
+    assert not RocketMQInstrumentor().is_instrumented_by_opentelemetry
+
+
+def test_what_opentelemetry_gives_to_all_is_taken(recording: Recording) -> None:
+    RocketMQInstrumentor().uninstrument()
+    RocketMQInstrumentor().instrument(skip_dep_check=True, raise_exception_on_conflict=True)
+    with (
+        pytest.raises(InvalidArgument, match="Give messages that a consumer gave"),
+        process(b"body"),  # type: ignore[arg-type]
+    ):
+        pass
 
 
 def test_a_block_without_an_instrumentor_records_nothing() -> None:

@@ -17,6 +17,7 @@
     totals.py         what is counted until a reader of metrics asks
     durations.py      durations that wait until many can be recorded at once
     merged_histogram.py  many measurements added to what the SDK counts
+    guarded.py        calls of what may be a user's own, and may raise
     attributes.py     the names of OpenTelemetry's conventions for messaging
 
 Invariants: the client imports nothing of this package, and without `instrument` runs as it is. No

@@ -6,13 +6,16 @@ Invariants: after `uninstrument` each method of the client is the one that it wa
 
 import logging
 import threading
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Any, Final
 
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
-from wakelog.client import sync
+from wakelog.client import InvalidArgument, sync
 from wakelog.client.consumer import Consumer
+from wakelog.client.plain import not_accepted
 from wakelog.client.producer import Producer
 from wakelog.client.sender import Sender
 from wakelog.otel import receiving
@@ -22,9 +25,23 @@ from wakelog.otel.sending import Method, SendSpans
 
 logger = logging.getLogger("wakelog.otel")
 
+NEAR: Final = 0.8
+"""How near a name is to another one for which it is taken to be meant, 1 for the same."""
+
 _lock: Final = threading.Lock()
 _replaced: Final[list[tuple[type, str, Method]]] = []
 """The methods of the client that others stand in the place of."""
+
+
+def _check(name: str, given: object, kind: type) -> None:
+    if not isinstance(given, kind | None):
+        raise not_accepted(name, given, f"a {kind.__name__}, or None for the global one")
+
+
+def _check_names(others: Iterable[str]) -> None:
+    for name in others:
+        if near := get_close_matches(name, ("tracer_provider", "meter_provider"), 1, NEAR):
+            raise InvalidArgument(f"unknown argument {name}", f"Did you mean {near[0]}?")
 
 
 class RocketMQInstrumentor:
@@ -46,7 +63,11 @@ class RocketMQInstrumentor:
 
         tracer_provider, meter_provider: None for the global ones.
         others: what `opentelemetry-instrument` gives to every instrumentor.
+        Raises: InvalidArgument for what is no provider, and for a misspelled name of one.
         """
+        _check("tracer_provider", tracer_provider, TracerProvider)
+        _check("meter_provider", meter_provider, MeterProvider)
+        _check_names(others)
         with _lock:
             if _replaced:
                 logger.warning("the client of RocketMQ is instrumented already")

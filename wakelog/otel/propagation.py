@@ -26,6 +26,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from wakelog.client.appended import APPENDED_BYTES_MAX
 from wakelog.client.received import ReceivedMessage
 from wakelog.otel.begun import Begun
+from wakelog.otel.guarded import extract, inject
 from wakelog.otel.quick_spans import LINKS_MAX
 from wakelog.protocol.properties import (
     NAME_VALUE_SEPARATOR,
@@ -59,7 +60,7 @@ def properties_of(context: Context) -> str:
     if not context:
         return ""
     carrier: dict[str, str] = {}
-    propagate.inject(carrier, context)
+    inject(carrier, context)
     text = "".join(
         f"{PROPERTY_SEPARATOR}{name}{NAME_VALUE_SEPARATOR}{value}"
         for name, value in carrier.items()
@@ -106,7 +107,7 @@ def context_in(properties_text: str) -> Context:
             return Context({SPAN_KEY: NonRecordingSpan(found)})
     elif not _pairs(properties_text, _begins(propagate.get_global_textmap())):
         return Context()
-    return propagate.extract(decode_properties(properties_text), context=Context())
+    return extract(decode_properties(properties_text))
 
 
 def has_more_than_span(properties_text: str) -> bool:
@@ -143,7 +144,7 @@ def _span_context(pairs: tuple[str, ...]) -> SpanContext:
     if len(pairs) == 1 and is_default() and (found := _plain_context(pairs[0])) is not None:
         return found
     carrier = decode_properties(PROPERTY_SEPARATOR.join(pairs))
-    context = propagate.extract(carrier, context=Context())
+    context = extract(carrier)
     return trace.get_current_span(context).get_span_context()
 
 

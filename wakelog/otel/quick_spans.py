@@ -24,6 +24,7 @@ from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, Trace
 
 from wakelog.otel.attributes import Attributes
 from wakelog.otel.begun import Begun
+from wakelog.otel.guarded import log_failure
 from wakelog.otel.samplers import IDS_COMPARED, rule_of
 
 ATTRIBUTES_MAX: Final = 64
@@ -116,10 +117,15 @@ class QuickSpans:
             flags = parent.trace_flags & _RANDOM
         rule = self._rule
         if rule is None:
-            result = self._sampler.should_sample(context, trace_id, name, kind, attributes, links)
-            attributes, state = result.attributes, result.trace_state
-            is_sampled = result.decision is self._sampled
-            is_recorded = result.decision is not self._dropped
+            ask, is_sampled, is_recorded = self._sampler.should_sample, False, False
+            try:
+                result = ask(context, trace_id, name, kind, attributes, links)
+            except Exception:
+                log_failure("sampling")
+            else:
+                attributes, state = result.attributes, result.trace_state
+                is_sampled = result.decision is self._sampled
+                is_recorded = result.decision is not self._dropped
         else:
             if parent is None or not rule.follows_parent:
                 is_sampled = trace_id & IDS_COMPARED < rule.sampled_below

@@ -38,8 +38,10 @@ from wakelog.client import sync
 from wakelog.client.consumer import Consumer
 from wakelog.client.consumer_message import ConsumerMessage, by_origin
 from wakelog.client.options import without_namespace
+from wakelog.client.plain import not_accepted
 from wakelog.client.received import ReceivedMessage
 from wakelog.otel import attributes
+from wakelog.otel.guarded import end_span, start_span
 from wakelog.otel.instruments import Instruments, is_suppressed, now_seconds
 from wakelog.otel.passed_on import UnsampledSpan, WorkContext, leave_work_on, pass_on
 from wakelog.otel.propagation import SPAN_KEY, context_of, has_context, is_unsampled, links_to
@@ -100,7 +102,7 @@ class Processing:
         if error and self._span.is_recording():
             self._span.set_attribute(ERROR_TYPE, error)
             self._span.set_status(Status(StatusCode.ERROR))
-        self._span.end()
+        end_span(self._span)
         if self._measures:
             self._record(self.topic, self.group, self._began, error, self._during)
 
@@ -256,6 +258,9 @@ class ReceiveSpans:
     def process(self, messages: Sequence[ReceivedMessage]) -> Iterator[Span]:
         """Have a span for the work on messages in a block."""
         twins = [getattr(message, "twin", message) for message in messages]
+        for twin in twins:
+            if not isinstance(twin, ReceivedMessage):
+                raise not_accepted("a message", twin, "messages that a consumer gave")
         processing = self._begin(twins) if twins else None
         if processing is None:
             yield trace.INVALID_SPAN
@@ -365,8 +370,8 @@ class ReceiveSpans:
                 return begun.span
             more = attributes.of_messages(messages)
             return quick.late(begun, {**(begun.attributes or {}), **more}, links)
-        span = tracer.start_span(
-            what.name, context, kind=kind, attributes=what.attributes, links=links
+        span = start_span(
+            tracer, what.name, context, kind=kind, attributes=what.attributes, links=links
         )
         if span.is_recording():
             span.set_attributes(attributes.of_messages(messages))
@@ -402,14 +407,14 @@ class ReceiveSpans:
                 found = {**(begun.attributes or {}), **attributes.of_messages(messages)}
                 quick.end(begun, found, links)
             return
-        span = tracer.start_span(
-            what.name, kind=SpanKind.CLIENT, attributes=what.attributes, start_time=began_ns
+        span = start_span(
+            tracer, what.name, kind=SpanKind.CLIENT, attributes=what.attributes, start_time=began_ns
         )
         if span.is_recording():
             span.set_attributes(attributes.of_messages(messages))
             for each in links_to(messages):
                 span.add_link(each)
-        span.end()
+        end_span(span)
 
     def _refused(self, consumer: Consumer, began_ns: int, error: Exception) -> None:
         tracer = self._instruments.tracer
@@ -418,12 +423,12 @@ class ReceiveSpans:
         what = attributes.operation(
             "fetch", attributes.RECEIVE, "", consumer.namespace, _group(consumer), _model(consumer)
         )
-        span = tracer.start_span(
-            what.name, kind=SpanKind.CLIENT, attributes=what.attributes, start_time=began_ns
+        span = start_span(
+            tracer, what.name, kind=SpanKind.CLIENT, attributes=what.attributes, start_time=began_ns
         )
         span.set_attributes(attributes.of_error(error))
         span.set_status(Status(StatusCode.ERROR, str(error)))
-        span.end()
+        end_span(span)
 
 
 _in_use: list[ReceiveSpans] = []

@@ -37,6 +37,7 @@ from wakelog.client.received import ReceivedMessage
 from wakelog.client.send_command import Stored
 from wakelog.client.sender import Sender
 from wakelog.otel import attributes
+from wakelog.otel.guarded import end_span, start_span
 from wakelog.otel.instruments import Instruments, is_suppressed, now_seconds
 from wakelog.otel.propagation import (
     is_default,
@@ -92,7 +93,7 @@ class SendSpans:
         receipt: Receipt = await _within(span, method(client, topic, body, **fields))
         if span.is_recording():
             span.set_attributes(_stored_at(receipt))
-        span.end()
+        end_span(span)
         return receipt
 
     def send_many(self, method: Method) -> Method:
@@ -106,7 +107,7 @@ class SendSpans:
                 messages = list(messages)
             span = self._begin_list(self_, messages)
             receipts: Sequence[Receipt] = await _within(span, method(self_, messages))
-            span.end()
+            end_span(span)
             return receipts
 
         return send_many
@@ -119,7 +120,7 @@ class SendSpans:
             fields = message._asdict() if isinstance(message, Message) else {}
             span = self._begin(self_, "send_oneway", topic, fields.get("body"), fields)
             await _within(span, method(self_, message))
-            span.end()
+            end_span(span)
 
         return send_oneway
 
@@ -136,7 +137,7 @@ class SendSpans:
             if span.is_recording():
                 kind = {messaging.MESSAGING_ROCKETMQ_MESSAGE_TYPE: attributes.TRANSACTION}
                 span.set_attributes(_stored_at(opened.receipt) | kind)
-            span.end()
+            end_span(span)
             try:
                 yield opened
             except BaseException as error:
@@ -158,7 +159,7 @@ class SendSpans:
             if span.is_recording():
                 for context in links_to([reply]):
                     span.add_link(context)
-            span.end()
+            end_span(span)
             return reply
 
         return request
@@ -172,7 +173,7 @@ class SendSpans:
             topic = request.topic if isinstance(request, ReceivedMessage) else ""
             span = self._begin(self_, "reply", topic, body, {})
             await _within(span, method(self_, request, body, *others, **named))
-            span.end()
+            end_span(span)
 
         return reply
 
@@ -222,7 +223,7 @@ class SendSpans:
             return _NO_SPAN
         topic = topic if isinstance(topic, str) else ""
         what = attributes.operation(name, attributes.SEND, topic, client._options.namespace)
-        span = tracer.start_span(what.name, kind=SpanKind.PRODUCER, attributes=what.attributes)
+        span = start_span(tracer, what.name, kind=SpanKind.PRODUCER, attributes=what.attributes)
         if span.is_recording():
             found: attributes.Attributes = {}
             attributes.add_fields(found, body, fields)
@@ -240,7 +241,7 @@ class SendSpans:
         [topic] = topics if len(topics) == 1 else [""]
         topic = topic if isinstance(topic, str) else ""
         what = attributes.operation("send_many", attributes.SEND, topic, client._options.namespace)
-        span = tracer.start_span(what.name, kind=SpanKind.PRODUCER, attributes=what.attributes)
+        span = start_span(tracer, what.name, kind=SpanKind.PRODUCER, attributes=what.attributes)
         if span.is_recording():
             span.set_attribute(messaging.MESSAGING_BATCH_MESSAGE_COUNT, len(given))
         return span
@@ -270,7 +271,7 @@ async def _within(span: Span, running: Coroutine[Any, Any, Any]) -> Any:
         if span.is_recording():
             span.set_attributes(attributes.of_error(error))
             span.set_status(Status(StatusCode.ERROR, str(error)))
-        span.end()
+        end_span(span)
         raise
     finally:
         if token is not None:
