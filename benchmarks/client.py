@@ -30,6 +30,7 @@ from benchmarks.telemetry import LOADS, measure_telemetry, write_telemetry
 from benchmarks.ways import BATCH_COUNT, BODY, LISTS_IN_FLIGHT, WAYS, Watch, send_batches
 from tests.compat.provision import ProvisionFailed
 from wakelog.client import Consumer, Producer
+from wakelog.client.sync import Consumer as BlockingConsumer
 from wakelog.client.sync import Producer as BlockingProducer
 
 JSON_NAME = "client.json"
@@ -120,6 +121,20 @@ def other(system: str, row: str) -> Callable[[Targets, str, int], Awaitable[Ran]
         return targets.others[system].run(row, topic, count)
 
     return run
+
+
+async def receive_blocking(targets: Targets, topic: str, count: int) -> Ran:
+    """Receive a backlog without asyncio, and acknowledge each message by itself."""
+    async with Producer(targets.address, group="bench") as producer:
+        await send_batches(producer, topic, count)
+    group = f"{topic}-readers"
+    with BlockingConsumer(targets.address, group=group, topics=topic, start="first") as consumer:
+        watch = Watch()
+        for number, message in enumerate(consumer, 1):
+            message.ack()
+            if number == count:
+                break
+        return watch.ran()
 
 
 def receiving(by: str, form: str) -> Callable[[Targets, str, int], Awaitable[Ran]]:
@@ -214,6 +229,7 @@ ROWS = (
     Row("consumed, TCP", 200_000, receiving("tcp", "messages")),
     Row("consumed, handle", 200_000, receiving("handle", "messages")),
     Row("consumed, handle by calls", 50_000, receiving("calls", "messages")),
+    Row("consumed one by one, without asyncio, TCP", 50_000, receive_blocking),
     Row("consumed, Arrow, TCP", 200_000, receiving("tcp", "Arrow")),
     Row("consumed, Arrow, handle", 200_000, receiving("handle", "Arrow")),
     *_others("consumed", {"redis": 50_000, "nats": 25_600, "kafka": 200_000}),

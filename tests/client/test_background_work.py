@@ -17,10 +17,10 @@ import wakelog.client
 from tests.client.clusters import NAME_SERVER, messages
 from tests.client.group_cluster import RETRY, GroupCluster, two_queues
 from tests.client.test_group_member import until
-from wakelog.client import sync
 from wakelog.client.consumer import Consumer
 from wakelog.client.errors import CHECK_LOG, ClientError
 from wakelog.client.group_member import GroupMember
+from wakelog.client.loop_thread import LoopThread
 from wakelog.client.producer import Producer
 from wakelog.network import background
 from wakelog.protocol.codes import ResponseCode
@@ -203,7 +203,7 @@ def test_senders_hear_of_an_error_of_the_batch_that_has_their_messages(
 
 def test_the_thread_of_all_clients_survives_an_exit_in_one_of_them() -> None:
     """Its loop ends by `sys.exit()` in a task; every other client would wait for ever."""
-    loop = sync.LoopThread()
+    loop = LoopThread()
     loop.acquire()
 
     async def leave() -> None:

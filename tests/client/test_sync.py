@@ -5,14 +5,15 @@ import inspect
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from tests.client.clusters import NAME_SERVER
-from tests.client.group_cluster import two_queues
+from tests.client.group_cluster import GroupCluster, two_queues
 from wakelog.client import consumer as aio_consumer
 from wakelog.client import producer as aio
 from wakelog.client import sync
@@ -160,6 +161,151 @@ def test_after_an_interruption_the_next_fetch_gives_what_the_first_took(
             more = consumer.fetch(8 - len(found), 10.0)
             assert more, f"{len(found)} of 8 came"
             found += more
+        monkeypatch.undo()
+
+
+def reading(**given: Any) -> tuple[sync.Consumer, GroupCluster]:
+    """Return a consumer of eight messages in two queues that is not open yet."""
+    cluster = two_queues()
+    consumer = sync.Consumer(NAME_SERVER, group="g")
+    settings = {"group": "g", "topics": "T", "start": "first", "retries_max": 0, **given}
+    consumer.twin = aio_consumer.Consumer(NAME_SERVER, connect=cluster.join, **settings)
+    return consumer, cluster
+
+
+def count_in_hand(consumer: sync.Consumer) -> int:
+    async def count() -> int:
+        return sum(len(each.in_hand()) for each in consumer.twin._inbox.queues.values())
+
+    return LOOP.run(count())
+
+
+def places(messages: Iterable[sync.ConsumerMessage]) -> list[tuple[int, bytes]]:
+    return sorted((message.queue.queue_id, message.body) for message in messages)
+
+
+EIGHT = sorted((queue_id, b"%d" % n) for queue_id in (0, 1) for n in range(4))
+
+
+def wait_until_pulled(consumer: sync.Consumer) -> None:
+    """Return when all eight messages were pulled: an iteration can take them at once."""
+    deadline = time.monotonic() + 10.0
+
+    async def count() -> int:
+        return sum(len(each._messages) for each in consumer.twin._inbox.queues.values())
+
+    consumer.fetch(1, 0.0)  # from now on messages are pulled, and one may be in hand
+    while LOOP.run(count()) < 8:
+        assert time.monotonic() < deadline
+
+
+@pytest.mark.parametrize("ahead_seconds", [60.0, 0.0])
+def test_an_iteration_yields_each_message_once(
+    monkeypatch: pytest.MonkeyPatch, ahead_seconds: float
+) -> None:
+    monkeypatch.setattr(sync, "AHEAD_SECONDS", ahead_seconds)
+    consumer, cluster = reading()
+    found: list[sync.ConsumerMessage] = []
+    with consumer:
+        for message in consumer:
+            message.ack()
+            found.append(message)
+            if len(found) == 8:
+                break
+        assert sum(consumer.lag().values()) == 0
+    assert places(found) == EIGHT
+    assert [cluster.committed["g", "a", "T", queue_id] for queue_id in (0, 1)] == [4, 4]
+
+
+def test_a_slow_caller_has_one_message_in_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sync, "AHEAD_SECONDS", 0.01)
+    consumer, _ = reading()
+    with consumer:
+        wait_until_pulled(consumer)
+        before = count_in_hand(consumer)
+        deadline = time.monotonic() + 10.0
+        iteration = iter(consumer)
+        for count in (1, 2):
+            next(iteration)
+            while count_in_hand(consumer) > before + count:
+                assert time.monotonic() < deadline, "the others were not given back"
+
+
+def test_what_an_iteration_has_taken_ahead_is_given_again_at_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sync, "AHEAD_SECONDS", 60.0)
+    consumer, _ = reading()
+    with consumer:
+        wait_until_pulled(consumer)
+        before = count_in_hand(consumer)
+        found = [next(iter(consumer))]
+        while len(found) < 8 - before:
+            more = consumer.fetch(8, 5.0)
+            assert more
+            found += more
+    assert len({*places(found)}) == 8 - before
+    for queue_id in (0, 1):
+        bodies = [each.body for each in found if each.queue.queue_id == queue_id]
+        assert bodies == sorted(bodies)
+
+
+@pytest.mark.parametrize("given", [{"ordered": True}, {"trace": True}], ids=["ordered", "traced"])
+def test_nothing_is_taken_ahead_where_that_would_show(given: dict[str, Any]) -> None:
+    consumer, _ = reading(**given)
+    with consumer:
+        for count, message in enumerate(consumer, 1):
+            assert count_in_hand(consumer) == 1
+            message.ack()
+            if count == 4:
+                break
+
+
+def test_after_a_pause_nothing_that_was_taken_ahead_is_yielded() -> None:
+    consumer, _ = reading()
+    with consumer:
+        found: list[sync.ConsumerMessage] = []
+        paused: list[object] = []
+        for message in consumer:
+            assert message.queue not in paused
+            if not paused:
+                paused.append(message.queue)
+                consumer.pause(message.queue)
+            message.ack()
+            found.append(message)
+            if len(found) == 5:
+                break
+        consumer.resume()
+        while len(found) < 8:
+            found += consumer.fetch(8, 5.0)
+    assert places(found) == EIGHT
+
+
+def test_an_ack_is_refused_by_a_consumer_that_was_closed() -> None:
+    consumer, _ = reading()
+    with Blocked(Twin()):  # the loop goes on
+        with consumer:
+            [message, *_] = consumer.fetch(wait=5.0)
+        with pytest.raises(ClientError, match="not open"):
+            message.ack()
+
+
+def test_a_tool_that_replaces_the_ack_of_the_twin_sees_every_message(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[object] = []
+    ack = aio_consumer.Consumer.ack
+
+    async def noted(self: Any, *messages: Any) -> None:
+        seen.extend(message.body for message in messages)
+        await ack(self, *messages)
+
+    consumer, _ = reading()
+    with consumer:
+        monkeypatch.setattr(aio_consumer.Consumer, "ack", noted)
+        [first, *_] = consumer.fetch(wait=5.0)
+        first.ack()
+        assert seen == [first.body]
         monkeypatch.undo()
 
 

@@ -338,6 +338,11 @@ class Consumer(OpenedByUser):
             remedy = "Give topics=, or call `assign`"
             raise ClientError("this consumer has no topics and no queues", remedy)
 
+    @property
+    def _takes_ahead(self) -> bool:
+        """Whether it changes nothing to have more messages in hand than the user sees."""
+        return not self._is_ordered and self._tracer is None
+
     async def __aiter__(self) -> AsyncIterator[ConsumerMessage]:
         """Yield messages until the consumer is closed. Raises: ClientError as `fetch` does."""
         self._check_reading()

@@ -13,9 +13,14 @@ Invariants: nothing here decides about messages; a call that is interrupted ends
 import asyncio
 import functools
 import os
-import threading
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    contextmanager,
+    suppress,
+)
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import (
@@ -35,8 +40,9 @@ from wakelog.client import producer as aio
 from wakelog.client.allocation import Strategy
 from wakelog.client.consumer_arguments import Topics
 from wakelog.client.consumer_message import ConsumerMessage as AioMessage
-from wakelog.client.errors import ClientError, log_unexpected
+from wakelog.client.errors import ClientError
 from wakelog.client.lone_sender import LoneSender
+from wakelog.client.loop_thread import LoopThread
 from wakelog.client.messages import MessageFields, message_of
 from wakelog.client.offset_stores import LOCAL_FOLDER
 from wakelog.client.options import Settings, Target
@@ -45,84 +51,24 @@ from wakelog.client.receipts import Receipt
 from wakelog.client.received import ReceivedMessage
 from wakelog.client.send_buffer import BYTES_MAX, MESSAGES_MAX
 from wakelog.client.transactions import TransactionState
-from wakelog.network.background import start_thread
 from wakelog.protocol.body_codec import MessageQueue
 
 if TYPE_CHECKING:
     import pyarrow
 
-_LOOP = "the loop of the clients"
-
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 TwinType = TypeVar("TwinType", bound=AbstractAsyncContextManager[Any])
 
-_PLAIN_SEND = aio.Producer.send
-"""A tool such as `wakelog.otel` may put another in its place."""
+_PLAIN_SEND, _PLAIN_ACK = aio.Producer.send, aio_consumer.Consumer.ack
+"""A tool such as `wakelog.otel` may put others in their place."""
+
+AHEAD_MAX = 32
+AHEAD_SECONDS = 0.05
+"""What an iteration takes at once, and for how long. So a slow caller has one message in hand."""
 
 Check: TypeAlias = Callable[[ReceivedMessage], TransactionState]
 """As `transactions.Check`; it is called in a thread of its own and may block."""
-
-
-class LoopThread:
-    """One loop in one thread, for as long as it has users."""
-
-    def __init__(self) -> None:
-        """Start no thread yet."""
-        self._lock = threading.Lock()
-        self._users_count = 0
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-
-    def acquire(self) -> None:
-        """Start the thread for the first user."""
-        with self._lock:
-            self._users_count += 1
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                run = functools.partial(_run_on, self._loop)
-                self._thread = start_thread(run, log_unexpected(_LOOP), name="wakelog-client")
-
-    def release(self) -> None:
-        """End the thread after the last user."""
-        with self._lock:
-            self._users_count -= 1
-            if self._users_count or self._loop is None or self._thread is None:
-                return
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
-            self._loop = self._thread = None
-
-    def is_in_thread(self) -> bool:
-        """Return whether the loop's own thread calls, which cannot wait for the loop."""
-        return threading.current_thread() is self._thread
-
-    def run(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
-        """Run a coroutine in the loop and return its result. Raises: ClientError without a loop."""
-        loop = self._loop
-        if loop is None or self.is_in_thread():
-            coroutine.close()
-            raise ClientError("this client is not open here", "Use it inside of `with`")
-        future = asyncio.run_coroutine_threadsafe(coroutine, loop)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()  # after KeyboardInterrupt; without effect on one that is done
-            raise
-
-
-def _run_on(loop: asyncio.AbstractEventLoop) -> None:
-    """Run a loop until it is stopped, also after `sys.exit()` in a function that a user gave.
-
-    That call's own user gets it. The thread is for all users: without it they would wait for ever.
-    """
-    while True:
-        try:
-            loop.run_forever()
-        except (SystemExit, KeyboardInterrupt):
-            continue
-        return
 
 
 LOOP = LoopThread()
@@ -178,6 +124,19 @@ def blocking(
         # By its name: a tool such as `wakelog.otel` may have put another in its place.
         running: Coroutine[Any, Any, Result] = getattr(self.twin, name)(*args, **given)
         return LOOP.run(running)
+
+    return call
+
+
+def changing(
+    method: Callable[Concatenate[Any, Parameters], Result],
+) -> Callable[Concatenate[Any, Parameters], Result]:
+    """Return a method of a Consumer after which its iterations ask anew what comes next."""
+
+    @functools.wraps(method)
+    def call(self: Any, /, *args: Parameters.args, **given: Parameters.kwargs) -> Result:
+        self._changes_count += 1
+        return method(self, *args, **given)
 
     return call
 
@@ -271,6 +230,11 @@ class Producer(Blocking[aio.Producer]):
     queues = blocking(aio.Producer.queues)
 
 
+def _is_plain(consumer: aio_consumer.Consumer) -> bool:
+    """Return whether no tool has put another method in the place of the consumer's `ack`."""
+    return getattr(consumer.ack, "__func__", None) is _PLAIN_ACK
+
+
 class ConsumerMessage(ReceivedMessage):
     """See `wakelog.client.consumer_message`."""
 
@@ -290,7 +254,14 @@ class ConsumerMessage(ReceivedMessage):
         """How often it was consumed before."""
         return self.twin.reconsume_times
 
-    ack = blocking(AioMessage.ack)
+    def ack(self) -> None:
+        """Consider it consumed: see `wakelog.client.ConsumerMessage.ack`."""
+        settler = self.twin.settler
+        if isinstance(settler, aio_consumer.Consumer) and settler.is_open and _is_plain(settler):
+            LOOP.put_off(functools.partial(settler._settle_all, (self.twin,)))
+        else:
+            LOOP.run(self.twin.ack())
+
     nack = blocking(AioMessage.nack)
     reject = blocking(AioMessage.reject)
     reply = blocking(AioMessage.reply)
@@ -336,6 +307,7 @@ class Consumer(Blocking[aio_consumer.Consumer]):
                 **settings,
             )
         )
+        self._changes_count = 0  # of what an iteration may yield
 
     def fetch(
         self, max: int = aio_consumer.FETCH_MAX, wait: float | timedelta = 1.0
@@ -365,10 +337,29 @@ class Consumer(Blocking[aio_consumer.Consumer]):
 
     def __iter__(self) -> Iterator[ConsumerMessage]:
         """Yield messages until the consumer is closed. Raises: ClientError as `fetch` does."""
+        count = AHEAD_MAX if self.twin._takes_ahead else 1
         # The first call refuses a consumer that is not open.
-        yield from map(ConsumerMessage, self._take(lambda: self.twin._fetch(1, 0.0)))
+        yield from self._ahead(lambda: self.twin._fetch(count, 0.0))
         while self.twin.is_open:
-            yield from map(ConsumerMessage, self._take(lambda: _fetch_next(self.twin)))
+            yield from self._ahead(lambda: _fetch_next(self.twin, count))
+
+    def _ahead(
+        self, fetch: Callable[[], Coroutine[Any, Any, list[AioMessage]]]
+    ) -> Iterator[ConsumerMessage]:
+        """Yield what a fetch takes; what the caller does not soon ask for is given again."""
+        left, changes_count = deque(self._take(fetch)), self._changes_count
+        if len(left) > 1:
+            LOOP.call_later(AHEAD_SECONDS, functools.partial(_give_back, self.twin, left))
+        try:
+            while left and changes_count == self._changes_count:
+                try:
+                    message = left.popleft()
+                except IndexError:  # given back just now
+                    break
+                yield ConsumerMessage(message)
+        finally:
+            if left:
+                LOOP.put_off(functools.partial(_give_back, self.twin, left))
 
     def arrow(
         self, max: int = aio_consumer.ARROW_MAX, wait: float | timedelta = 0.02, *, ack: bool = True
@@ -403,6 +394,7 @@ class Consumer(Blocking[aio_consumer.Consumer]):
         """The queues that are read now, without the retry topic's."""
         return LOOP.run(_call(lambda: self.twin.assignment))
 
+    @changing
     def pause(self, *queues: MessageQueue) -> None:
         """Give no more messages of these queues, or of any, and pull none."""
         LOOP.run(_call(lambda: self.twin.pause(*queues)))
@@ -416,17 +408,26 @@ class Consumer(Blocking[aio_consumer.Consumer]):
         return LOOP.run(_call(lambda: self.twin.position(queue)))
 
     queues = blocking(aio_consumer.Consumer.queues)
-    assign = blocking(aio_consumer.Consumer.assign)
-    seek = blocking(aio_consumer.Consumer.seek)
+    assign = changing(blocking(aio_consumer.Consumer.assign))
+    seek = changing(blocking(aio_consumer.Consumer.seek))
     lag = blocking(aio_consumer.Consumer.lag)
     commit = blocking(aio_consumer.Consumer.commit)
     fetch_arrow = blocking(aio_consumer.Consumer.fetch_arrow)
     ack_arrow = blocking(aio_consumer.Consumer.ack_arrow)
 
 
-async def _fetch_next(twin: aio_consumer.Consumer) -> list[AioMessage]:
-    """Return the next message of an iteration; none once another thread has closed the twin."""
-    return await twin._fetch(1, aio_consumer.ITERATION_SECONDS) if twin.is_open else []
+def _give_back(twin: aio_consumer.Consumer, left: deque[AioMessage]) -> None:
+    """Give messages again that an iteration has taken ahead. Another thread may take of them."""
+    messages = []
+    with suppress(IndexError):
+        while True:
+            messages.append(left.popleft())
+    twin.untake(messages)
+
+
+async def _fetch_next(twin: aio_consumer.Consumer, count: int) -> list[AioMessage]:
+    """Return the next messages of an iteration; none once another thread has closed the twin."""
+    return await twin._fetch(count, aio_consumer.ITERATION_SECONDS) if twin.is_open else []
 
 
 async def _call(function: Callable[[], Result]) -> Result:
