@@ -1,10 +1,11 @@
-"""A client that sends one message at a time: what a busy broker refuses is sent again."""
+"""What a busy broker refuses of a client that sends one at a time, and of pulls, comes again."""
 
+from itertools import islice
 from typing import Any, cast
 
 import pytest
 
-from benchmarks.held import REFUSALS_MAX, send_in_turns
+from benchmarks.held import REFUSALS_MAX, hold_on, pull_requests, send_in_turns
 from benchmarks.paced import OPAQUE_FIRST, Template
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand
@@ -51,3 +52,54 @@ def test_another_refusal_ends_the_run() -> None:
     with pytest.raises(RuntimeError, match="code 1: why"):
         send(connection)
     assert connection.sent == [0, 1]
+
+
+class FakeHolder:
+    """Holds pulls, answers the one behind them, and refuses first what it is told to."""
+
+    def __init__(self, *refused: tuple[int, int]) -> None:
+        self.refused = list(refused)
+        self.held: list[int] = []
+        self.come: list[RemotingCommand] = []
+
+    def send(self, request: Template, number: int) -> None:
+        code = 0
+        if self.refused and self.refused[0][0] == number:
+            code = self.refused.pop(0)[1]
+        elif number < PULLS_COUNT:
+            self.held.append(number)
+            return
+        self.come.append(RemotingCommand(code, OPAQUE_FIRST + number, remark="why"))
+
+    def answers(self, wait_seconds: float) -> list[RemotingCommand]:
+        come, self.come = self.come, []
+        return come
+
+
+PULLS_COUNT = 4
+
+
+def hold(holder: FakeHolder) -> list[int]:
+    hold_on(cast(Any, holder), list(islice(pull_requests(2, 2), PULLS_COUNT)))
+    assert not holder.refused and not holder.come
+    return holder.held
+
+
+@pytest.mark.parametrize(
+    ("refused", "held"),
+    [
+        ((), [0, 1, 2, 3]),
+        (((1, BUSY), (3, BUSY), (1, BUSY)), [0, 2, 3, 1]),
+        (((PULLS_COUNT, BUSY),), [0, 1, 2, 3]),
+    ],
+)
+def test_pulls_are_sent_until_all_wait(refused: tuple[Any, ...], held: list[int]) -> None:
+    assert hold(FakeHolder(*refused)) == held
+
+
+@pytest.mark.parametrize(
+    "refused", [((2, 0),), ((2, FULL),), ((PULLS_COUNT, BUSY),) * REFUSALS_MAX]
+)
+def test_pulls_that_do_not_wait_end_the_run(refused: tuple[Any, ...]) -> None:
+    with pytest.raises(RuntimeError, match=r"a pull got code|busy 20 times"):
+        hold(FakeHolder(*refused))
