@@ -64,6 +64,19 @@ def test_an_arrival_wakes_the_pulls_that_may_want_it(
     assert holds.statistics()["hold_count"] == (0 if wakes else 1)
 
 
+def test_it_is_counted_why_pulls_were_woken(holds: PullHold) -> None:
+    def counts() -> list[int]:
+        found = holds.statistics()
+        names = ("hold_count", "woken_by_arrival_count", "woken_by_deadline_count")
+        return [found[name] for name in names]
+
+    holds.hold([note(1), note(2), note(3, queue_id=1), note(4, queue_id=2)])
+    assert holds.arrived([arrival(6)]) == [1, 2] and counts() == [2, 2, 0]
+    assert holds.hold([note(5)]) == [5] and counts() == [2, 3, 0], "it has come before"
+    assert holds.arrived([arrival(6, queue_id=1)]) == [3] and counts() == [1, 4, 0]
+    assert holds.expire(1_000) == [4] and counts() == [0, 4, 1]
+
+
 def test_a_light_queue_is_a_queue_like_any_other(holds: PullHold) -> None:
     holds.hold([note(topic="%LMQ%device@1")])
     assert holds.arrived([arrival(topic="%LMQ%device@1")]) == [1]

@@ -493,6 +493,26 @@ def test_a_log_that_failed_is_opened_again_unless_it_was_opened_just_now(
     assert one._must_reopen == changed.is_set() == is_opened
 
 
+@pytest.mark.parametrize("wish", ["is_open", "role", "_cut", "_must_reopen", ""])
+@on_loop
+async def test_a_store_is_opened_again_once_for_each_reason(wish: str) -> None:
+    run, opened = SimpleNamespace(is_open=wish != "is_open", role="slave"), list[str]()
+    one: Any = SimpleNamespace(run=run, _changed=asyncio.Event(), _is_stopping=False)
+    one._wanted, one._cut = "master" if wish == "role" else "slave", wish == "_cut" or None
+    one._must_reopen = wish == "_must_reopen"
+
+    async def reopen() -> None:
+        opened.append(wish)
+        one._cut, run.is_open, run.role = None, True, one._wanted
+
+    one._reopen, keeping = reopen, asyncio.create_task(Replica._keep_role(one))
+    for one._is_stopping in (False, False, True):
+        await asyncio.sleep(0)
+        one._changed.set()
+    await keeping
+    assert opened == ([wish] if wish else [])
+
+
 @on_loop
 async def test_replicas_report_their_group_to_operators(tmp_path: Path) -> None:
     async with group_of(tmp_path) as group:

@@ -60,6 +60,17 @@ def test_a_plugin_gets_the_log_and_is_flushed_at_the_end(tmp_path: Path) -> None
     assert statistics["failures"] == {"broken": "ImportError: no such thing"}
 
 
+def test_what_a_plugin_has_is_flushed_while_it_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plugin_threads, "FLUSH_SECONDS", 0.01)
+    plugin = Recorder("recorder")
+    threads, end = run(tmp_path, plugin, count=3)
+    wait_until(lambda: threads.floor(end) == end)  # retention may go on
+    assert plugin.flushed_count == 1
+    threads.stop()
+
+
 def test_one_that_hangs_delays_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plugin_threads, "JOIN_SECONDS_MAX", 0.05)
     gate = threading.Event()

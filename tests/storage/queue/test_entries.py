@@ -121,6 +121,14 @@ def test_an_entry_after_the_end_that_lies_below_it_is_not_trusted() -> None:
     assert end_below(entries, 0, 20, 10 * SIZE) == 10
 
 
+@pytest.mark.parametrize("entry", [EMPTY, (0, -1, 0), (0, 1, 0)])
+def test_no_place_that_was_never_written_is_one_of_a_record_below(entry: Entry) -> None:
+    """A page was lost, and all records of the queue are above the cut."""
+    above: list[Entry] = [(place * SIZE, SIZE, 0) for place in range(10, 16)]
+    entries = Listed([*above[:2], entry, *above[3:]])
+    assert end_below(entries, 0, 6, 5 * SIZE) == (3 if entry[1] > 0 else 0)
+
+
 def test_few_entries_are_read_where_the_end_was_known() -> None:
     entries = Listed(sound(100_000, 200_000))
     assert end_at(entries, 1 << 60, low=99_998) == 100_000

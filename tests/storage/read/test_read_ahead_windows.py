@@ -45,3 +45,10 @@ def test_a_bounded_number_of_windows_is_remembered() -> None:
     assert wanted(windows, 0, 1) == [None, 2]
     wanted(windows, *range(1_000, 1_000 + 2 * WINDOWS_MAX, 2))
     assert wanted(windows, 0, 1) == [None, 2]
+
+
+def test_a_window_that_is_entered_again_is_remembered_longer_than_those_before_it() -> None:
+    others = [1_000 + 2 * number for number in range(WINDOWS_MAX)]
+    windows = ReadAheadWindows()
+    wanted(windows, 7, *others[:-1], 7, others[-1])
+    assert wanted(windows, others[0] + 1, 8) == [None, 9]
