@@ -66,8 +66,10 @@ drops the spans: one that sends them takes more. Where more processes wanted to 
 processors, messages a second say little, and CPU is up to three times what it is alone. A consumer
 looks at the body of each message, which decodes it in all modes. What is consumed comes from traces
 that are sampled, so that the mode with {SAMPLED_RATIO:.0%} records the work on it, too. The last
-load alone is of traces that are not: there that mode drops the spans
-of all."""
+load alone is of traces that are not: there that mode drops the spans of all. Their parts were made
+cheaper last: by CPU this load had 0.42 of plain before and 0.45 after, the medians of three
+interleaved runs of both on a busy machine. What is left of `256 in flight` is two random ids for
+each message, their text, and the SDK's own questions."""
 
 Run = Callable[[int], Awaitable[None]]
 
