@@ -186,7 +186,7 @@ def hold(
 
 
 def hold_on(connection: Connection, pulls: list[Template]) -> None:
-    """Send pulls, and behind them one that finds a message: then the broker has looked at all.
+    """Send pulls, and behind them one that finds a message: then the broker has checked all.
 
     Raises: RuntimeError if another one is answered, or the broker is busy all the time.
     """
@@ -196,15 +196,15 @@ def hold_on(connection: Connection, pulls: list[Template]) -> None:
         for number in sorted(to_send):
             connection.send(requests[number], number)
         to_send.clear()
-        is_looked_at = False
-        while not is_looked_at:
+        is_checked = False
+        while not is_checked:
             for answer in _next_answers(connection):
                 number = answer.opaque - OPAQUE_FIRST
                 if answer.code == ResponseCode.SYSTEM_BUSY:
                     to_send |= {number, last}
                 elif number != last:
                     raise RuntimeError(f"a pull got code {answer.code}: {answer.remark}")
-                is_looked_at |= number == last
+                is_checked |= number == last
         if not to_send:
             return
     raise RuntimeError(f"the broker was busy {REFUSALS_MAX} times")
