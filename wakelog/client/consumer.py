@@ -69,6 +69,7 @@ from wakelog.client.plain import (
 )
 from wakelog.client.requests import make_reply
 from wakelog.client.sender import Sender
+from wakelog.client.taken_ahead import AHEAD_MAX, ITERATION_SECONDS, TakenAhead
 from wakelog.client.trace import CONSUME, Tracer
 from wakelog.client.unique_ids import UniqueIds
 from wakelog.compiled.library import CHOICE
@@ -97,8 +98,6 @@ SENT_BACK_AGAIN: Final = timedelta(seconds=5)
 """Until a message is given again that no broker took back."""
 FETCH_MAX: Final = 32
 ARROW_MAX: Final = 10_000
-ITERATION_SECONDS: Final = 3600.0
-"""How long one step of an iteration waits before the next one."""
 DEAD_LETTER: Final = -1
 """A delay level of 4.9.3."""
 RETRY_LEVEL: Final = 3
@@ -339,16 +338,18 @@ class Consumer(OpenedByUser):
             raise ClientError("this consumer has no topics and no queues", remedy)
 
     @property
-    def _takes_ahead(self) -> bool:
-        """Whether it changes nothing to have more messages in hand than the user sees."""
-        return not self._is_ordered and self._tracer is None
+    def _ahead_max(self) -> int:
+        """How much an iteration takes at once."""
+        return 1 if self._is_ordered or self._tracer is not None else AHEAD_MAX
 
     async def __aiter__(self) -> AsyncIterator[ConsumerMessage]:
         """Yield messages until the consumer is closed. Raises: ClientError as `fetch` does."""
         self._check_reading()
         while self.is_open:
-            for message in await self._fetch(1, ITERATION_SECONDS):
-                yield message
+            taken = await self._fetch(self._ahead_max, ITERATION_SECONDS)
+            with TakenAhead(self._inbox, self, taken).given_back_soon() as ahead:
+                while (message := ahead.next()) is not None:
+                    yield message
 
     async def ack(self, *messages: ConsumerMessage) -> None:
         """Consider messages consumed. Raises: ClientError if the consumer is not open."""

@@ -198,6 +198,12 @@ class Inbox:
         if message in self._direct:
             self._direct.remove(message)
 
+    def may_give(self, message: ConsumerMessage) -> bool:
+        """Return whether a message that was taken may still go to the user."""
+        queue = message.queue
+        is_still = queue in self.paused or queue in self.leaving
+        return not is_still and self.holder(message) is not None
+
     def holder(self, message: ConsumerMessage) -> Queue | None:
         """Return the queue that has this message in hand, None if it has gone elsewhere."""
         process_queue = self.queues.get(message.queue)

@@ -13,13 +13,11 @@ Invariants: nothing here decides about messages; a call that is interrupted ends
 import asyncio
 import functools
 import os
-from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
     contextmanager,
-    suppress,
 )
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -50,6 +48,7 @@ from wakelog.client.plain import not_accepted
 from wakelog.client.receipts import Receipt
 from wakelog.client.received import ReceivedMessage
 from wakelog.client.send_buffer import BYTES_MAX, MESSAGES_MAX
+from wakelog.client.taken_ahead import AHEAD_SECONDS, ITERATION_SECONDS, TakenAhead
 from wakelog.client.transactions import TransactionState
 from wakelog.protocol.body_codec import MessageQueue
 
@@ -62,10 +61,6 @@ TwinType = TypeVar("TwinType", bound=AbstractAsyncContextManager[Any])
 
 _PLAIN_SEND, _PLAIN_ACK = aio.Producer.send, aio_consumer.Consumer.ack
 """A tool such as `wakelog.otel` may put others in their place."""
-
-AHEAD_MAX = 32
-AHEAD_SECONDS = 0.05
-"""What an iteration takes at once, and for how long. So a slow caller has one message in hand."""
 
 Check: TypeAlias = Callable[[ReceivedMessage], TransactionState]
 """As `transactions.Check`; it is called in a thread of its own and may block."""
@@ -124,19 +119,6 @@ def blocking(
         # By its name: a tool such as `wakelog.otel` may have put another in its place.
         running: Coroutine[Any, Any, Result] = getattr(self.twin, name)(*args, **given)
         return LOOP.run(running)
-
-    return call
-
-
-def changing(
-    method: Callable[Concatenate[Any, Parameters], Result],
-) -> Callable[Concatenate[Any, Parameters], Result]:
-    """Return a method of a Consumer after which its iterations ask anew what comes next."""
-
-    @functools.wraps(method)
-    def call(self: Any, /, *args: Parameters.args, **given: Parameters.kwargs) -> Result:
-        self._changes_count += 1
-        return method(self, *args, **given)
 
     return call
 
@@ -307,7 +289,6 @@ class Consumer(Blocking[aio_consumer.Consumer]):
                 **settings,
             )
         )
-        self._changes_count = 0  # of what an iteration may yield
 
     def fetch(
         self, max: int = aio_consumer.FETCH_MAX, wait: float | timedelta = 1.0
@@ -337,7 +318,7 @@ class Consumer(Blocking[aio_consumer.Consumer]):
 
     def __iter__(self) -> Iterator[ConsumerMessage]:
         """Yield messages until the consumer is closed. Raises: ClientError as `fetch` does."""
-        count = AHEAD_MAX if self.twin._takes_ahead else 1
+        count = self.twin._ahead_max
         # The first call refuses a consumer that is not open.
         yield from self._ahead(lambda: self.twin._fetch(count, 0.0))
         while self.twin.is_open:
@@ -347,19 +328,15 @@ class Consumer(Blocking[aio_consumer.Consumer]):
         self, fetch: Callable[[], Coroutine[Any, Any, list[AioMessage]]]
     ) -> Iterator[ConsumerMessage]:
         """Yield what a fetch takes; what the caller does not soon ask for is given again."""
-        left, changes_count = deque(self._take(fetch)), self._changes_count
-        if len(left) > 1:
-            LOOP.call_later(AHEAD_SECONDS, functools.partial(_give_back, self.twin, left))
+        ahead = TakenAhead(self.twin._inbox, self.twin, self._take(fetch))
+        if len(ahead) > 1:
+            LOOP.call_later(AHEAD_SECONDS, ahead.give_back)
         try:
-            while left and changes_count == self._changes_count:
-                try:
-                    message = left.popleft()
-                except IndexError:  # given back just now
-                    break
+            while (message := ahead.next()) is not None:
                 yield ConsumerMessage(message)
         finally:
-            if left:
-                LOOP.put_off(functools.partial(_give_back, self.twin, left))
+            if ahead:
+                LOOP.put_off(ahead.give_back)
 
     def arrow(
         self, max: int = aio_consumer.ARROW_MAX, wait: float | timedelta = 0.02, *, ack: bool = True
@@ -394,7 +371,6 @@ class Consumer(Blocking[aio_consumer.Consumer]):
         """The queues that are read now, without the retry topic's."""
         return LOOP.run(_call(lambda: self.twin.assignment))
 
-    @changing
     def pause(self, *queues: MessageQueue) -> None:
         """Give no more messages of these queues, or of any, and pull none."""
         LOOP.run(_call(lambda: self.twin.pause(*queues)))
@@ -408,26 +384,17 @@ class Consumer(Blocking[aio_consumer.Consumer]):
         return LOOP.run(_call(lambda: self.twin.position(queue)))
 
     queues = blocking(aio_consumer.Consumer.queues)
-    assign = changing(blocking(aio_consumer.Consumer.assign))
-    seek = changing(blocking(aio_consumer.Consumer.seek))
+    assign = blocking(aio_consumer.Consumer.assign)
+    seek = blocking(aio_consumer.Consumer.seek)
     lag = blocking(aio_consumer.Consumer.lag)
     commit = blocking(aio_consumer.Consumer.commit)
     fetch_arrow = blocking(aio_consumer.Consumer.fetch_arrow)
     ack_arrow = blocking(aio_consumer.Consumer.ack_arrow)
 
 
-def _give_back(twin: aio_consumer.Consumer, left: deque[AioMessage]) -> None:
-    """Give messages again that an iteration has taken ahead. Another thread may take of them."""
-    messages = []
-    with suppress(IndexError):
-        while True:
-            messages.append(left.popleft())
-    twin.untake(messages)
-
-
 async def _fetch_next(twin: aio_consumer.Consumer, count: int) -> list[AioMessage]:
     """Return the next messages of an iteration; none once another thread has closed the twin."""
-    return await twin._fetch(count, aio_consumer.ITERATION_SECONDS) if twin.is_open else []
+    return await twin._fetch(count, ITERATION_SECONDS) if twin.is_open else []
 
 
 async def _call(function: Callable[[], Result]) -> Result:
