@@ -82,7 +82,7 @@ def test_an_error_does_not_keep_the_others(
 def test_without_a_loop_nothing_is_called_and_nothing_is_kept() -> None:
     found: list[object] = []
     loop = LoopThread()
-    loop.put_off(lambda: found.append("before"))
+    assert not loop.put_off(lambda: found.append("before"))
     loop.acquire()
     loop.run(noted(found, 1))
     loop.put_off(lambda: found.append("late"))

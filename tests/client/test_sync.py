@@ -19,6 +19,7 @@ from wakelog.client import producer as aio
 from wakelog.client import sync
 from wakelog.client.consumer_message import ConsumerMessage
 from wakelog.client.errors import ClientError, InvalidArgument
+from wakelog.client.loop_thread import LoopThread
 from wakelog.client.messages import Message
 from wakelog.client.receipts import Receipt
 from wakelog.client.sync import LOOP, Blocking, blocking, blocking_context
@@ -288,6 +289,17 @@ def test_an_ack_is_refused_by_a_consumer_that_was_closed() -> None:
             [message, *_] = consumer.fetch(wait=5.0)
         with pytest.raises(ClientError, match="not open"):
             message.ack()
+
+
+def test_an_ack_without_a_loop_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a child that was forked, where the consumer's copy says that it is open."""
+    consumer, _ = reading()
+    with consumer:
+        [message, *_] = consumer.fetch(wait=5.0)
+        monkeypatch.setattr(sync, "LOOP", LoopThread())
+        with pytest.raises(ClientError, match="is not open here"):
+            message.ack()
+        monkeypatch.undo()
 
 
 def test_a_tool_that_replaces_the_ack_of_the_twin_sees_every_message(

@@ -83,18 +83,19 @@ class LoopThread:
             with suppress(RuntimeError):  # the last user has left meanwhile
                 loop.call_soon_threadsafe(loop.call_later, seconds, function)
 
-    def put_off(self, function: Callable[[], object]) -> None:
-        """Have the loop call a function within `PUT_OFF_SECONDS`, and wait for nothing.
+    def put_off(self, function: Callable[[], object]) -> bool:
+        """Have the loop call a function within `PUT_OFF_SECONDS`; False if there is no loop.
 
         It is called before whatever is run later. So a thread that has many small things for the
-        loop wakes it up once for all of them. Without a loop nothing is called.
+        loop wakes it up once for all of them, and waits for none.
         """
         if self._loop is None:
-            return
+            return False
         self._put_off.append(function)
         if not self._has_timer:
             self._has_timer = True
             self.call_later(PUT_OFF_SECONDS, self._call_all)
+        return True
 
     def _call_all(self) -> None:
         self._has_timer = False  # first: what comes from now on may need another

@@ -11,7 +11,6 @@ Invariants: nothing here decides about messages; a call that is interrupted ends
 """
 
 import asyncio
-import functools
 import os
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextlib import (
@@ -20,6 +19,7 @@ from contextlib import (
     contextmanager,
 )
 from datetime import datetime, timedelta
+from functools import partial, wraps
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
@@ -29,6 +29,7 @@ from typing import (
     ParamSpec,
     Self,
     TypeAlias,
+    TypeGuard,
     TypeVar,
     Unpack,
 )
@@ -114,7 +115,7 @@ def blocking(
     """Return the blocking form of a coroutine method of the twin."""
     name = method.__name__
 
-    @functools.wraps(method)
+    @wraps(method)
     def call(self: Any, /, *args: Parameters.args, **given: Parameters.kwargs) -> Result:
         # By its name: a tool such as `wakelog.otel` may have put another in its place.
         running: Coroutine[Any, Any, Result] = getattr(self.twin, name)(*args, **given)
@@ -129,7 +130,7 @@ def blocking_context(
     """Return the blocking form of an asynchronous context manager of the twin."""
     name = method.__name__
 
-    @functools.wraps(method)
+    @wraps(method)
     @contextmanager
     def call(self: Any, /, *args: Parameters.args, **given: Parameters.kwargs) -> Iterator[Result]:
         manager: AbstractAsyncContextManager[Result] = getattr(self.twin, name)(*args, **given)
@@ -212,9 +213,11 @@ class Producer(Blocking[aio.Producer]):
     queues = blocking(aio.Producer.queues)
 
 
-def _is_plain(consumer: aio_consumer.Consumer) -> bool:
-    """Return whether no tool has put another method in the place of the consumer's `ack`."""
-    return getattr(consumer.ack, "__func__", None) is _PLAIN_ACK
+def _is_plain(settler: object) -> TypeGuard[aio_consumer.Consumer]:
+    """Return whether it is an open consumer whose `ack` no tool has replaced."""
+    if not isinstance(settler, aio_consumer.Consumer) or not settler.is_open:
+        return False
+    return getattr(settler.ack, "__func__", None) is _PLAIN_ACK
 
 
 class ConsumerMessage(ReceivedMessage):
@@ -239,9 +242,7 @@ class ConsumerMessage(ReceivedMessage):
     def ack(self) -> None:
         """Consider it consumed: see `wakelog.client.ConsumerMessage.ack`."""
         settler = self.twin.settler
-        if isinstance(settler, aio_consumer.Consumer) and settler.is_open and _is_plain(settler):
-            LOOP.put_off(functools.partial(settler._settle_all, (self.twin,)))
-        else:
+        if not _is_plain(settler) or not LOOP.put_off(partial(settler._settle_all, (self.twin,))):
             LOOP.run(self.twin.ack())
 
     nack = blocking(AioMessage.nack)
