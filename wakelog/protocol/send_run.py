@@ -174,11 +174,9 @@ none."""
 def placed_in(
     keys: Iterable[tuple[str, int]], queues: RunQueues
 ) -> Iterator[tuple[tuple[str, int], int, int, int]]:
-    """Yield each queue with what `place` has counted: messages, their bytes, and sends."""
-    columns = (
-        queues[column::QUEUE_COLUMNS] for column in (PLACED_COUNT, PLACED_BYTES, PLACED_SENDS)
-    )
-    return zip(keys, *columns, strict=True)
+    """Return each queue with what `place` has counted: messages, their bytes, and sends."""
+    counts, sizes_bytes = queues[PLACED_COUNT::QUEUE_COLUMNS], queues[PLACED_BYTES::QUEUE_COLUMNS]
+    return zip(keys, counts, sizes_bytes, queues[PLACED_SENDS::QUEUE_COLUMNS], strict=True)
 
 
 def run_queues(rows: list[tuple[int, int]]) -> RunQueues:

@@ -95,7 +95,7 @@ def test_every_service_refuses_calls_that_are_not_for_it(short_path: Path, name:
         service.call(EPOCH, "counters")
         settings = msgspec.to_builtins(plan.settings.store)
         assert not service.call(EPOCH, "use_settings", settings)
-        settings |= {"message_index_enable": False}
+        settings |= {"messageIndexEnable": False}
         needs_attach = service.call(EPOCH, "use_settings", settings)
         assert needs_attach is (name == "reput"), "the index is open while it is attached"
         with pytest.raises(Refused, match=f"epoch {EPOCH + 1} was asked for"):
