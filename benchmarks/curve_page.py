@@ -33,9 +33,10 @@ PANELS_IN_ROW = 4
 
 TEXT = """`./dev bench curves`: what a size costs as it grows. A value is the median of the rounds.
 In brackets stands its multiple of the same side's first point, with the least and the greatest of
-the rounds. A curve *bends up* at a point if the multiple of wakelog is over that of RocketMQ 4.9.3
-by more than the spread, and over the least that it has been before. The spread is the widest of
-both sides' rounds there, and 10 % at least. *Within the spread* says: over it, by less than that.
+the rounds. A curve *bends up* at a point if two things hold of wakelog's multiple there. It is over
+that of RocketMQ 4.9.3 by more than the spread. It is over the least that it has been before. The
+spread is the widest of both sides' rounds there, and 10 % at least. *Within the spread* says: over
+it, by less than that.
 [How to read them](../README.md#curves)."""
 
 

@@ -91,9 +91,8 @@ LEFT_TO_OTHERS = {
     0: frozenset({"broker", "dispatchers", "protocol", "storage", "telemetry"}),
     2: frozenset(
         {
-            *("audit", "broker", "celery", "client", "compiled", "console", "dispatchers"),
-            *("faststream", "filter", "nameserver", "network", "otel", "protocol", "storage"),
-            *("tasks", "telemetry", "testing"),
+            *("audit", "broker", "celery", "compiled", "console", "dispatchers", "faststream"),
+            *("filter", "nameserver", "otel", "protocol", "tasks", "telemetry", "testing"),
         }
     ),
 }
