@@ -172,7 +172,7 @@ def two_queues(count: int = 4) -> GroupCluster:
 RETRY: Queue = ("a", "%RETRY%g", 0)
 
 
-class _NoSettler:
+class NoSettler:
     """For messages that nobody settles."""
 
     namespace = ""
@@ -192,4 +192,4 @@ class _NoSettler:
         raise AssertionError
 
 
-SETTLER = _NoSettler()
+SETTLER = NoSettler()

@@ -2,13 +2,11 @@
 
 import asyncio
 import time
-from datetime import timedelta
-from typing import Any
 
 import pytest
 
 from tests.client.clusters import NAME_SERVER, messages
-from tests.client.group_cluster import two_queues
+from tests.client.group_cluster import SETTLER, NoSettler, two_queues
 from wakelog.client import taken_ahead
 from wakelog.client.consumer import Consumer
 from wakelog.client.consumer_message import ConsumerMessage
@@ -21,34 +19,13 @@ from wakelog.protocol.record import decode_record
 QUEUES = [MessageQueue("T", "a", queue_id) for queue_id in (0, 1)]
 
 
-class Settling:
-    """A settler whose messages these are."""
-
-    namespace = ""
-
-    async def ack(self, message: ConsumerMessage) -> None:
-        raise AssertionError
-
-    async def nack(self, message: ConsumerMessage, delay: timedelta | None) -> None:
-        raise AssertionError
-
-    async def reject(self, message: ConsumerMessage) -> None:
-        raise AssertionError
-
-    async def reply(self, message: ConsumerMessage, body: Any, properties: Any) -> None:
-        raise AssertionError
-
-
-CONSUMER = Settling()
-
-
 def filled() -> Inbox:
     """Return an inbox of two queues with three messages each."""
     inbox = Inbox()
     for queue in QUEUES:
         process_queue: ProcessQueue[ConsumerMessage] = ProcessQueue(queue, 0)
         records = map(decode_record, messages(3, queue_id=queue.queue_id))
-        process_queue.put([ConsumerMessage(each, queue, CONSUMER) for each in records], 3)
+        process_queue.put([ConsumerMessage(each, queue, SETTLER) for each in records], 3)
         inbox.add(process_queue)
         inbox.wake(queue)
     return inbox
@@ -67,7 +44,7 @@ ALL = [(queue_id, offset) for queue_id in (0, 1) for offset in range(3)]
 
 def test_each_is_given_once_in_order() -> None:
     inbox = filled()
-    ahead = TakenAhead(inbox, CONSUMER, inbox.take(0, 100))
+    ahead = TakenAhead(inbox, SETTLER, inbox.take(0, 100))
     found = [place(ahead.next()) for _ in range(6)]
     assert sorted(found) == ALL  # type: ignore[type-var]
     assert found == [(0, 0), (1, 0), (0, 1), (1, 1), (0, 2), (1, 2)]
@@ -77,7 +54,7 @@ def test_each_is_given_once_in_order() -> None:
 
 def test_what_is_left_is_given_again_in_order() -> None:
     inbox = filled()
-    ahead = TakenAhead(inbox, CONSUMER, inbox.take(0, 100))
+    ahead = TakenAhead(inbox, SETTLER, inbox.take(0, 100))
     assert place(ahead.next()) == (0, 0)
     ahead.give_back()
     ahead.give_back()  # a timer may come after the end
@@ -89,7 +66,7 @@ def test_what_is_left_is_given_again_in_order() -> None:
 @pytest.mark.parametrize("where", ["paused", "leaving"])
 def test_nothing_comes_of_a_queue_that_was_paused_or_is_given_up(where: str) -> None:
     inbox = filled()
-    ahead = TakenAhead(inbox, CONSUMER, inbox.take(0, 100))
+    ahead = TakenAhead(inbox, SETTLER, inbox.take(0, 100))
     getattr(inbox, where).add(QUEUES[1])
     assert [place(ahead.next()) for _ in range(3)] == [(0, 0), None, None]
     ahead.give_back()
@@ -101,7 +78,7 @@ def test_nothing_comes_of_a_queue_that_was_paused_or_is_given_up(where: str) -> 
 
 def test_nothing_comes_of_a_queue_that_went_to_another_member() -> None:
     inbox = filled()
-    ahead = TakenAhead(inbox, CONSUMER, inbox.take(0, 100))
+    ahead = TakenAhead(inbox, SETTLER, inbox.take(0, 100))
     inbox.remove(QUEUES[0])
     assert ahead.next() is None
     ahead.give_back()
@@ -112,8 +89,8 @@ def test_what_an_operator_sent_is_given_and_kept() -> None:
     inbox = filled()
     record = decode_record(messages(1)[0])
     for _ in range(2):
-        inbox.put_directly(ConsumerMessage(record, MessageQueue("T", "z", 0), Settling()))
-    ahead = TakenAhead(inbox, CONSUMER, inbox.take(0, 100))
+        inbox.put_directly(ConsumerMessage(record, MessageQueue("T", "z", 0), NoSettler()))
+    ahead = TakenAhead(inbox, SETTLER, inbox.take(0, 100))
     first = ahead.next()
     assert first is not None and first.queue.broker_name == "z"
     ahead.give_back()
@@ -124,7 +101,7 @@ def test_what_an_operator_sent_is_given_and_kept() -> None:
 def test_the_end_of_an_iteration_gives_back_what_is_left() -> None:
     async def body() -> None:
         inbox = filled()
-        with TakenAhead(inbox, CONSUMER, inbox.take(0, 100)).given_back_soon() as ahead:
+        with TakenAhead(inbox, SETTLER, inbox.take(0, 100)).given_back_soon() as ahead:
             assert place(ahead.next()) == (0, 0)
         assert rest(inbox) == ALL[1:]
 

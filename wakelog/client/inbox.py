@@ -127,7 +127,7 @@ class Inbox:
     def _ready_count(self, queue: MessageQueue, now_ms: int) -> int:
         """Return how many messages of a queue may be given now."""
         process_queue = self.queues.get(queue)
-        if process_queue is None or queue in self.paused or queue in self.leaving:
+        if process_queue is None or self._gives_nothing(queue):
             return 0
         if process_queue.is_ordered and not self.is_locked(queue, now_ms):
             return 0
@@ -137,7 +137,7 @@ class Inbox:
         """Return the next rows, at most so many, and have them in hand."""
         taken: list[PulledRows] = []
         for queue in self._rows_in:
-            if queue not in self.paused and queue not in self.leaving:
+            if not self._gives_nothing(queue):
                 found = self.queues[queue].take_rows(now_ms, rows_max)
                 rows_max -= sum(map(len, found))
                 taken += found
@@ -200,9 +200,11 @@ class Inbox:
 
     def may_give(self, message: ConsumerMessage) -> bool:
         """Return whether a message that was taken may still go to the user."""
-        queue = message.queue
-        is_still = queue in self.paused or queue in self.leaving
-        return not is_still and self.holder(message) is not None
+        return not self._gives_nothing(message.queue) and self.holder(message) is not None
+
+    def _gives_nothing(self, queue: MessageQueue) -> bool:
+        """Return whether the user has paused a queue, or the consumer is giving it up."""
+        return queue in self.paused or queue in self.leaving
 
     def holder(self, message: ConsumerMessage) -> Queue | None:
         """Return the queue that has this message in hand, None if it has gone elsewhere."""

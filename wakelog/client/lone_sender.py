@@ -1,8 +1,7 @@
 """LoneSender: sends a message in the thread that calls, while it is the only one under way.
 
 By the loop of `sync` two threads have to wake up for each send: the loop's, and then the caller's.
-Here the caller waits for the response itself. What needs more than one attempt at a broker that
-knows this producer goes by the loop:
+Here the caller waits for the response itself. These go by the loop:
 
     the first message of a topic     its route is not known, nor the producer to its brokers
     a message with a delay           its level may have to be asked for

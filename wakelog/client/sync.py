@@ -13,11 +13,7 @@ Invariants: nothing here decides about messages; a call that is interrupted ends
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
-from contextlib import (
-    AbstractAsyncContextManager,
-    AbstractContextManager,
-    contextmanager,
-)
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from datetime import datetime, timedelta
 from functools import partial, wraps
 from pathlib import Path
@@ -202,8 +198,11 @@ class Producer(Blocking[aio.Producer]):
 
     def _may_send_alone(self) -> bool:
         """Return whether a send needs neither the loop nor what a tool has put around it."""
-        is_plain = getattr(self.twin.send, "__func__", None) is _PLAIN_SEND
-        return is_plain and self._process_id == os.getpid() and not LOOP.is_in_thread()
+        return (
+            _is_function(self.twin.send, _PLAIN_SEND)
+            and self._process_id == os.getpid()
+            and not LOOP.is_in_thread()
+        )
 
     send_many = blocking(aio.Producer.send_many)
     send_oneway = blocking(aio.Producer.send_oneway)
@@ -217,7 +216,12 @@ def _is_plain(settler: object) -> TypeGuard[aio_consumer.Consumer]:
     """Return whether it is an open consumer whose `ack` no tool has replaced."""
     if not isinstance(settler, aio_consumer.Consumer) or not settler.is_open:
         return False
-    return getattr(settler.ack, "__func__", None) is _PLAIN_ACK
+    return _is_function(settler.ack, _PLAIN_ACK)
+
+
+def _is_function(method: object, function: object) -> bool:
+    """Return whether a method of an object is this function, and no tool's."""
+    return getattr(method, "__func__", None) is function
 
 
 class ConsumerMessage(ReceivedMessage):

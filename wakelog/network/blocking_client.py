@@ -1,6 +1,7 @@
 """BlockingClient: requests by address; the calling thread waits in the kernel for each response.
 
-No loop and no other thread has to wake up for them. That is what one request at a time costs most.
+No loop and no other thread has to wake up. With one request at a time, that costs more than its
+work.
 
     invoke   connect if there is no connection, or if the other end has closed it; send; wait
 
