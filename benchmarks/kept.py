@@ -10,6 +10,8 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from wakelog.typed_values import decode_json
+
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -28,7 +30,7 @@ def read_kept(path: Path, kind: type[KeptT]) -> list[KeptT]:
     """Return what is kept, in order; nothing without a file."""
     if not path.exists():
         return []
-    return sorted(msgspec.json.decode(path.read_bytes(), type=list[kind]), key=_key)  # type: ignore[valid-type]
+    return sorted(decode_json(path.read_bytes(), list[kind]), key=_key)  # type: ignore[valid-type]
 
 
 def keep(path: Path, result: KeptT) -> None:

@@ -85,6 +85,10 @@ EXAMPLES: dict[Rule, tuple[str, str]] = {
         'import re\nre.compile(rf"(?:{x}-y)*+")\n',
         'import re\nre.compile(r"a*+(?:-y*+[0-9]?+)*+(?:ab)*")\n',
     ),
+    tidy.types_read_elsewhere: (
+        "found = msgspec.json.decode(data, type=Plan)\n",
+        "found = decode_json(data, Plan), msgspec.json.decode(data), Decoder(), a.decode()\n",
+    ),
     tidy.shared_randomness: (
         "import random\nport = random.choice(range(9))\n",
         "import random\nport = random.SystemRandom().choice(range(9))\n",

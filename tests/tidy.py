@@ -301,6 +301,23 @@ def mistaken_repeats(source: Source) -> Iterator[str]:
             yield f"{source.path}:{node.lineno}: a possessive repeat that Python 3.11.2 mistakes"
 
 
+def types_read_elsewhere(source: Source) -> Iterator[str]:
+    """Only one module has msgspec read a type, since two threads may meet it first at once."""
+    if not source.path.startswith("wakelog/") or source.path == "wakelog/typed_values.py":
+        return
+    for node in ast.walk(source.tree):
+        if not isinstance(node, ast.Call):
+            continue
+        called = ast.unparse(node.func)
+        name = called.rpartition(".")[2]
+        if (
+            (name == "Decoder" and node.args)
+            or called == "msgspec.convert"
+            or (name == "decode" and any(keyword.arg == "type" for keyword in node.keywords))
+        ):
+            yield f"{source.path}:{node.lineno}: {called} with a type: see wakelog/typed_values.py"
+
+
 _ONE_CHARACTER = {"LITERAL", "NOT_LITERAL", "IN", "ANY"}
 
 
@@ -465,6 +482,7 @@ CHECKS = [
     Check(bare_excepts, (".py",)),
     Check(shared_randomness, (".py",)),
     Check(mistaken_repeats, (".py",)),
+    Check(types_read_elsewhere, (".py",)),
     Check(reminders, ("",)),
     Check(foreign_words, ("",)),
     Check(broken_links, (".md",)),

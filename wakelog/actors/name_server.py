@@ -75,6 +75,7 @@ from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem, process_descriptors_max
 from wakelog.storage.live_settings import TABLE
 from wakelog.telemetry.logs import LineBudget, Log, logger
+from wakelog.typed_values import convert
 
 ACTOR: Final = "namesrv"
 """Of its lines, and at the end of the names of its files."""
@@ -289,7 +290,7 @@ class NameServerActor(ChannelActor):
 
     def __init__(self, plan: dict[str, Any]) -> None:
         super().__init__()
-        self._plan = msgspec.convert(plan, NameServerPlan)
+        self._plan = convert(plan, NameServerPlan)
         self._service: NameServerService | None = None
 
     async def address(self) -> str:

@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from posixpath import basename, join
 from typing import Any, Final, NamedTuple
 
-import msgspec
-
 from wakelog.actors.deploy.kept_changes import with_kept_changes
 from wakelog.actors.deploy.plan import Plan, UpOptions
 from wakelog.actors.deploy.planning import LOG_DIRECTORY_NAME, NAME_SERVER_DIRECTORY_NAME, make_plan
@@ -36,6 +34,7 @@ from wakelog.storage.live_settings import TABLE, read_changes
 from wakelog.storage.paths import StorePaths
 from wakelog.storage.retention import leases
 from wakelog.telemetry.build import version
+from wakelog.typed_values import decode_json
 
 TABLES: Final = ("topics", "subscriptionGroup", "consumerOffset", "delayOffset", TABLE)
 TABLE_BYTES_MAX: Final = 256 << 20
@@ -161,7 +160,7 @@ def _is_of_format(data: bytes, known: bytes | int) -> bool:
     if isinstance(known, bytes):
         return any(data[at:].startswith(known) for at in SLOT_POSITIONS)
     try:
-        found = msgspec.json.decode(data, type=dict[str, Any])
+        found = decode_json(data, dict[str, Any])
     except (ValueError, RecursionError):
         return False
     return found.get("version") == known

@@ -76,6 +76,7 @@ from wakelog.protocol.java import INT_MAX, LONG_MIN, boolean_text
 from wakelog.protocol.message_id import create_message_id, decode_message_id
 from wakelog.protocol.names import AUTO_CREATE_TOPIC, RETRY_PREFIX, WAITING_FIELD
 from wakelog.protocol.record import MessageRecord, decode_record
+from wakelog.typed_values import decode_json
 
 SLOW_FACTOR: Final = 3
 """Requests that a broker forwards to a client, or that visit every queue, may take this longer."""
@@ -279,7 +280,7 @@ class Admin:
         settings = {key: value for key, separator, value in pairs if separator}
         waiting = response.ext_fields.get(WAITING_FIELD, "{}")
         try:
-            return Configuration(settings, msgspec.json.decode(waiting, type=dict[str, str]))
+            return Configuration(settings, decode_json(waiting, dict[str, str]))
         except msgspec.DecodeError:
             return Configuration(settings, {})  # another program's field
 

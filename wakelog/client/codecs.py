@@ -12,6 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from wakelog.client.errors import InvalidArgument
+from wakelog.typed_values import json_decoder, msgpack_decoder
 
 Value = TypeVar("Value")
 
@@ -37,7 +38,7 @@ class JsonCodec(Generic[Value]):
         self._is_model = hasattr(kind, "model_validate_json") and hasattr(kind, "model_dump_json")
         if not self._is_model:
             try:
-                self._decoder = msgspec.json.Decoder(kind)
+                self._decoder = json_decoder(kind)
             except TypeError as error:
                 raise _no_kind("JSON", error) from error
 
@@ -66,7 +67,7 @@ class MsgpackCodec(Generic[Value]):
         """kind: of the values. Raises: InvalidArgument for one that MessagePack cannot have."""
         self.kind = kind
         try:
-            self._decoder = msgspec.msgpack.Decoder(kind)
+            self._decoder = msgpack_decoder(kind)
         except TypeError as error:
             raise _no_kind("MessagePack", error) from error
 

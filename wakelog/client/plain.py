@@ -30,6 +30,7 @@ import msgspec
 from wakelog.client.errors import InvalidArgument
 from wakelog.protocol.java import LONG_MAX, LONG_MIN
 from wakelog.protocol.names import is_topic
+from wakelog.typed_values import convert
 
 MILLISECOND: Final = timedelta(milliseconds=1)
 SECONDS_MAX: Final = 366 * 86_400.0
@@ -158,7 +159,7 @@ def plain_struct(name: str, given: StructType, kind: type[StructType]) -> Struct
         else:
             found[field.encode_name] = plain_text(place, value)
     try:
-        return msgspec.convert(found, kind)
+        return convert(found, kind)
     except msgspec.ValidationError as error:
         raise InvalidArgument(f"{name} cannot be sent: {error}", "Give a number in range") from None
 

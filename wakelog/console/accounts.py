@@ -20,6 +20,7 @@ import msgspec
 import yaml
 
 from wakelog.console.defence.passwords import check_kept, is_right
+from wakelog.typed_values import convert
 
 FILE_BYTES_MAX: Final = 1 << 20
 ACCOUNTS_MAX: Final = 4_096
@@ -169,7 +170,7 @@ def _entries_of(data: bytes) -> list[_Entry]:
     if len(data) > FILE_BYTES_MAX:
         raise AccountsRefused(f"it has more than {FILE_BYTES_MAX:,} bytes")
     try:
-        return msgspec.convert(yaml.safe_load(data.decode()), _File).accounts
+        return convert(yaml.safe_load(data.decode()), _File).accounts
     except UnicodeDecodeError:
         raise AccountsRefused("it is no text in UTF-8") from None
     except yaml.MarkedYAMLError as error:

@@ -19,6 +19,7 @@ from wakelog.filter.consumer_filters import ConsumerFilter, read_stored
 from wakelog.filter.errors import IllegalExpression
 from wakelog.filter.expression import Properties
 from wakelog.filter.sql92 import TYPE, Sql92Filter, compile_filter
+from wakelog.typed_values import decode_msgpack
 
 BIT_COUNT_MAX: Final = 8 * 0x7FFF
 """No extension unit holds a longer bitmap."""
@@ -85,7 +86,7 @@ def decode_filters(data: bytes, known: FilterTable | None = None) -> FilterTable
 
     Raises: ValueError if they are no such bytes; RecursionError.
     """
-    content = msgspec.msgpack.decode(data, type=_Rows)
+    content = decode_msgpack(data, _Rows)
     for row in content.rows:
         if not _is_whole(BloomPositions(row.bits, content.bit_count)):
             raise ValueError("bits of no filter")

@@ -21,6 +21,7 @@ from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.ext_fields import Int32
 from wakelog.protocol.fastjson import ENTRIES_MAX, FILE_ENTRIES_MAX, RESPONSE_ENTRIES_MAX
 from wakelog.protocol.steps import Steps, finish
+from wakelog.typed_values import convert, json_decoder
 
 PARTS_PER_STEP: Final = 2_048
 """Of one object or array: some 0.3 ms."""
@@ -97,7 +98,7 @@ def decode_tolerantly(
     try:
         value = yield from fastjson.loads_in_steps(data, entries_max=entries_max)
         bound = yield from _bind(value)
-        return msgspec.convert(bound, body_type, strict=False)
+        return convert(bound, body_type, strict=False)
     except ValueError as error:
         remark = f"{_JSON_EXCEPTION}: {error}"
         raise RemoteProtocolError(ResponseCode.SYSTEM_ERROR, remark) from error
@@ -105,7 +106,7 @@ def decode_tolerantly(
 
 @cache
 def _decoder(body_type: type[BodyType]) -> "msgspec.json.Decoder[BodyType]":
-    return msgspec.json.Decoder(body_type, strict=False)
+    return json_decoder(body_type, strict=False)
 
 
 def _bind(value: Any) -> Steps[Any]:
@@ -131,5 +132,5 @@ def _bind(value: Any) -> Steps[Any]:
 
 def _bind_key(key: object) -> object:
     if isinstance(key, tuple):
-        return msgspec.convert(dict(key), MessageQueue, strict=False)
+        return convert(dict(key), MessageQueue, strict=False)
     return key

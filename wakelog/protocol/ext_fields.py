@@ -32,6 +32,7 @@ from wakelog.protocol.java import (
     parse_boolean,
     parse_integer,
 )
+from wakelog.typed_values import convert
 
 Int32 = Annotated[int, msgspec.Meta(ge=INT_MIN, le=INT_MAX)]
 Int64 = Annotated[int, msgspec.Meta(ge=LONG_MIN, le=LONG_MAX)]
@@ -61,7 +62,7 @@ def read_header(header_type: type[HeaderType], ext_fields: Mapping[str, str]) ->
         RemoteProtocolError: SYSTEM_ERROR, if a required field is absent or cannot be parsed.
     """
     try:
-        return msgspec.convert(ext_fields, header_type, strict=False)
+        return convert(ext_fields, header_type, strict=False)
     except msgspec.ValidationError:
         return _read_slowly(header_type, ext_fields)
 

@@ -45,6 +45,7 @@ from wakelog.protocol.command import SERIALIZE_JSON, SERIALIZE_ROCKETMQ, Remotin
 from wakelog.protocol.errors import LocalProtocolError, RemoteProtocolError
 from wakelog.protocol.ext_fields import Int32
 from wakelog.protocol.java import INT_MAX, INT_MIN, parse_integer
+from wakelog.typed_values import json_decoder
 
 HEADER_BYTES_MAX: Final = 262_144
 """The longest properties of a message, 32,767 bytes, have 196,602 if all of them are escaped."""
@@ -86,8 +87,8 @@ class _JsonHeaderOut(msgspec.Struct, gc=False, kw_only=True, omit_defaults=True)
     version: int
 
 
-_decode_json = msgspec.json.Decoder(_JsonHeader).decode
-_decode_json_head = msgspec.json.Decoder(_JsonHead).decode
+_decode_json = json_decoder(_JsonHeader).decode
+_decode_json_head = json_decoder(_JsonHead).decode
 _encode_json = msgspec.json.Encoder().encode
 
 

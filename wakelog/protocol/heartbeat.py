@@ -22,6 +22,7 @@ from wakelog.protocol.bodies import (
 from wakelog.protocol.body_codec import decode_tolerantly
 from wakelog.protocol.ext_fields import Int32
 from wakelog.protocol.steps import Steps
+from wakelog.typed_values import json_decoder
 
 PARTS_PER_STEP: Final = 256
 """Some 0.2 ms for subscriptions without tags."""
@@ -46,9 +47,9 @@ class _CutConsumer(msgspec.Struct, rename="camel"):
     unit_mode: bool = False
 
 
-_cut = msgspec.json.Decoder(_Cut, strict=False).decode
-_cut_consumer = msgspec.json.Decoder(_CutConsumer, strict=False).decode
-_subscription = msgspec.json.Decoder(SubscriptionData, strict=False).decode
+_cut = json_decoder(_Cut, strict=False).decode
+_cut_consumer = json_decoder(_CutConsumer, strict=False).decode
+_subscription = json_decoder(SubscriptionData, strict=False).decode
 
 
 def decode_heartbeat(data: bytes) -> Steps[HeartbeatData]:

@@ -21,6 +21,7 @@ from zlib import crc32
 import msgspec
 
 from wakelog.protocol.ha_frames import BrokenStream
+from wakelog.typed_values import decode_msgpack
 
 MAGIC: Final = bytes.fromhex("ff574c4841000001")
 ACK: Final = 2
@@ -160,7 +161,7 @@ class _Reader:
         if _CRC.unpack_from(rest, end)[0] != crc32(rest[:end]):
             raise BrokenStream("a hello with a wrong checksum")
         try:
-            found = msgspec.msgpack.decode(bytes(rest[begin:end]), type=kind)
+            found = decode_msgpack(bytes(rest[begin:end]), kind)
         except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as error:
             raise BrokenStream(f"no hello of a wakelog replica: {error}") from None
         _check_lines(found.lines)

@@ -50,6 +50,7 @@ from wakelog.protocol.signed_content import (
     signed_content,
 )
 from wakelog.protocol.sys_flag import TRANSACTION_MASK
+from wakelog.typed_values import json_decoder
 
 _BEGINS: Final = {
     b'{"code":%d,' % code for code in (RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
@@ -100,8 +101,8 @@ class _Texts(msgspec.Struct, gc=False):
     fields: dict[str, str] = msgspec.field(name="extFields")
 
 
-_decode = msgspec.json.Decoder(PlainSend, strict=False).decode
-_decode_texts = msgspec.json.Decoder(_Texts).decode
+_decode = json_decoder(PlainSend, strict=False).decode
+_decode_texts = json_decoder(_Texts).decode
 
 Place: TypeAlias = tuple[int, int, int]
 """Where the header of a send begins in the chunk, where its body begins, and where that ends."""

@@ -39,6 +39,7 @@ from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.java import parse_integer
 from wakelog.protocol.steps import Steps, finish
+from wakelog.typed_values import json_decoder
 
 INFLATED_BYTES_MAX: Final = 16 * 1024 * 1024
 """As a frame that is not compressed: 100,000 topics of the longest name."""
@@ -143,8 +144,8 @@ class _RawBody(msgspec.Struct, rename="camel"):
     filter_server_list: list[str] = []
 
 
-_decode_raw = msgspec.json.Decoder(_RawBody, strict=False).decode
-_decode_raw_wrapper = msgspec.json.Decoder(_RawWrapper, strict=False).decode
+_decode_raw = json_decoder(_RawBody, strict=False).decode
+_decode_raw_wrapper = json_decoder(_RawWrapper, strict=False).decode
 
 
 def _decode_wrapper(raw: _RawWrapper) -> Steps[TopicConfigSerializeWrapper]:

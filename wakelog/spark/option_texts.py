@@ -17,6 +17,7 @@ from wakelog.network.tls import Tls, make_context
 from wakelog.protocol.addresses import read_name_servers
 from wakelog.protocol.names import is_legal_group
 from wakelog.spark.errors import OptionError
+from wakelog.typed_values import decode_json
 
 _UNITS: Final = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _TIMES: Final = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -113,7 +114,7 @@ def read_columns(text: str) -> tuple[str, ...]:
 def read_paths(text: str) -> str:
     """Read JSON, as Spark encodes the list in `load([...])`, into the text of one path option."""
     try:
-        found = msgspec.json.decode(text, type=list[str])
+        found = decode_json(text, list[str])
     except msgspec.DecodeError as error:
         raise ValueError("a JSON list of paths") from error
     return ",".join(found)

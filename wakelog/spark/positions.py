@@ -20,6 +20,7 @@ import msgspec
 from wakelog.spark.bounds import QueueKey, Topics
 from wakelog.spark.columns import nearest
 from wakelog.spark.errors import OptionError
+from wakelog.typed_values import decode_json
 
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
@@ -131,7 +132,7 @@ def read_assignment(text: str) -> dict[str, dict[str, frozenset[int]]]:
 
 def _decode(text: str, kind: Any) -> Any:
     try:
-        return msgspec.json.decode(text, type=kind)
+        return decode_json(text, kind)
     except msgspec.DecodeError as error:
         raise ValueError(f"JSON by topic and queue ({error})") from error
 

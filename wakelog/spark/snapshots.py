@@ -23,8 +23,9 @@ from wakelog.storage.file_system import FileSystem, size_of
 from wakelog.storage.paths import StorePaths
 from wakelog.storage.retention.leases import read_leases
 from wakelog.storage.retention.snapshot import Snapshot, SnapshotRefused, read_snapshot
+from wakelog.typed_values import decode_json
 
-_PARTS: Final = dict[str, Any] | list[dict[str, Any]]
+_PARTS: Final[Any] = dict[str, Any] | list[dict[str, Any]]
 
 
 def read_snapshots(text: str) -> tuple[Snapshot, ...]:
@@ -33,7 +34,7 @@ def read_snapshots(text: str) -> tuple[Snapshot, ...]:
     Raises: ValueError that says what it takes.
     """
     try:
-        parts = msgspec.json.decode(text, type=_PARTS)
+        parts = decode_json(text, _PARTS)
         found = tuple(map(read_snapshot, parts if isinstance(parts, list) else [parts]))
     except (msgspec.DecodeError, SnapshotRefused) as error:
         raise ValueError(f"the JSON of what a broker's snapshot() returned ({error})") from error

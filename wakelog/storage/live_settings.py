@@ -29,6 +29,7 @@ from wakelog.storage.settings_text import (
     is_live,
     setting_text,
 )
+from wakelog.typed_values import decode_json
 
 TABLE: Final = "changedSettings"
 """The name of the table of changes; its file is `changedSettings.json`."""
@@ -87,7 +88,7 @@ class UpdatedKeys(NamedTuple):
 
 def read_changes(text: str) -> dict[str, Change]:
     """Read the text of the file. Raises: ValueError."""
-    return msgspec.json.decode(text, type=_Changes).changes
+    return decode_json(text, _Changes).changes
 
 
 def changes_text(changes: Mapping[str, Change]) -> str:

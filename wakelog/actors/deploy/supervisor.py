@@ -24,7 +24,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from ray.exceptions import RayActorError
 
 from wakelog.actors.deploy.group import BROKER, NAME_SERVER, broker_makers, make_name_server
@@ -46,6 +45,7 @@ from wakelog.telemetry.crash_traces import CRASH_FILE, Crashes
 from wakelog.telemetry.exposition import MetricsServer
 from wakelog.telemetry.logs import Log, News, logger
 from wakelog.telemetry.metrics import specs_of
+from wakelog.typed_values import convert
 
 RETRY_SECONDS = 0.1
 """Between two tries to start what died; the call itself waits for Ray to have it back."""
@@ -71,7 +71,7 @@ class SupervisorActor:
     """The Supervisor of one deployment; it starts to work when it is constructed."""
 
     def __init__(self, plan: dict[str, Any]) -> None:
-        self._plan = msgspec.convert(plan, Plan)
+        self._plan = convert(plan, Plan)
         self._movable = {name for name, one in self._plan.placements.items() if one.moves}
         self._name_servers: list[SupervisedProcess] = []  # one at most, as a plan has
         self._brokers: list[SupervisedProcess] = []

@@ -33,6 +33,7 @@ import msgspec
 
 from wakelog.actors.ray.fast_start import guard
 from wakelog.telemetry.lean_import import import_structlog
+from wakelog.typed_values import decode_json
 
 if TYPE_CHECKING:
     from wakelog.actors.ray.fast_start.node import FastRay
@@ -183,7 +184,7 @@ def head_command(config: HeadConfig) -> list[str]:
 
 def main() -> int:
     """Run a head, or a worker in a process that its template has forked."""
-    config = msgspec.json.decode(sys.argv[1], type=HeadConfig)
+    config = decode_json(sys.argv[1], HeadConfig)
     if config.plain_because is None:
         import_structlog()
         from wakelog.actors.ray.fast_start import worker_template

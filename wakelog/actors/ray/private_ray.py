@@ -47,6 +47,7 @@ from wakelog.actors.ray.head import (
 )
 from wakelog.actors.ray.options import NAMESPACE
 from wakelog.actors.transport.service_plan import memory_directory
+from wakelog.typed_values import decode_json
 
 EARLY_DEATH_REPORTS = {
     "RAY_timeout_ms_task_wait_for_death_info": "20",
@@ -228,7 +229,7 @@ class RayCluster:
             if not part:
                 self._give_up("could not be started")
             line += part
-        self.ready = msgspec.json.decode(line, type=HeadReady)
+        self.ready = decode_json(line, HeadReady)
         running = RunningRay(
             self.ready.address,
             self.environment,
@@ -272,7 +273,7 @@ def running_rays() -> list[RunningRay]:
     for path in sorted(Path(short_directory()).glob(f"wakelog-*/{RUNNING_NAME}")):
         with contextlib.suppress(OSError, msgspec.MsgspecError):
             if path.stat().st_uid == os.getuid():
-                found.append(msgspec.json.decode(path.read_bytes(), type=RunningRay))
+                found.append(decode_json(path.read_bytes(), RunningRay))
     return found
 
 

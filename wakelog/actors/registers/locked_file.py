@@ -40,6 +40,7 @@ from wakelog.actors.registers.register import (
     check_key,
     watch_by,
 )
+from wakelog.typed_values import decode_json
 
 POLL_SECONDS: Final = 0.05
 """How often a watch looks: one `stat` each."""
@@ -160,7 +161,7 @@ class LockedFile:
         except OSError as error:
             raise _unreachable(error) from error
         try:
-            content = msgspec.json.decode(text, type=_Content)
+            content = decode_json(text, _Content)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             remedy = "Something else has written it: move it away, or name another folder."
             raise RegisterRefused(f"{path} is no file of a register: {error}", remedy) from None

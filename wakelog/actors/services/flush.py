@@ -28,6 +28,7 @@ from wakelog.storage.errors import StoreError
 from wakelog.storage.log.flush import Flush, SegmentSync
 from wakelog.telemetry.histogram import Histogram
 from wakelog.telemetry.logs import Log, logger
+from wakelog.typed_values import convert
 
 CHECKPOINT_MS = 1_000
 """How often watermark and checkpoint are written, and the watermark synced: one sync more a second
@@ -95,7 +96,7 @@ class FlushService(Service):
 
     def sync(self, request: dict[str, Any]) -> FlushOutcome:
         """Flush what a FlushRequest makes due."""
-        known = msgspec.convert(request, FlushRequest)
+        known = convert(request, FlushRequest)
         core, shared = self._core, self.watermarks
         core.known_durable(known.flushed)
         self._step(known.committed, known.appended, known.stored_ms, force=known.force)

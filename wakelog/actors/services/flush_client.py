@@ -34,6 +34,7 @@ from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.flush import SegmentSync
 from wakelog.storage.log.mapped_file_queue import MappedFileQueue
+from wakelog.typed_values import convert
 
 START_AGAIN = "No message is taken: look at the disk, then start the broker again."
 
@@ -250,7 +251,7 @@ class FlushClient(WatermarkClient):
         answer = await self.wait_result(
             self._outstanding, self.recheck_seconds if force else None, method="sync"
         )
-        outcome = msgspec.convert(answer, FlushOutcome)
+        outcome = convert(answer, FlushOutcome)
         self._is_noted = outcome.noted or self.watermarks is not None
         self.on_reached(outcome.flushed)
         if outcome.failure is not None:

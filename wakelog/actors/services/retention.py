@@ -36,6 +36,7 @@ from wakelog.storage.retention.retention_files import (
 )
 from wakelog.storage.retention.snapshot import VERSION, Snapshot, SnapshotSegment
 from wakelog.telemetry.logs import Log, News, logger
+from wakelog.typed_values import convert
 
 SUMS_AGAIN_MS: Final = 60_000
 """The pause before sums are kept again after an unexpected error."""
@@ -286,7 +287,7 @@ class RetentionClient(ServiceClient):
             floor = await self._call_reput("retention", "floor")
             log_end = self.broker.store.log.appended_offset
             answer = await self.call("retention", "run", log_end, floor)
-            outcome = msgspec.convert(answer, RetentionOutcome)
+            outcome = convert(answer, RetentionOutcome)
             self.sums = outcome.sums
             self._on_retained(outcome.begin, outcome.disk_full)
             self._trim_before = max(self._trim_before, outcome.derived_before or 0)

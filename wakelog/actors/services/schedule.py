@@ -11,8 +11,6 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from wakelog.actors.services.client import ServiceClient, ServiceHandle, ServiceLost
 from wakelog.actors.services.service import Service, Session
 from wakelog.actors.transport.clocks import wall_ms
@@ -30,6 +28,7 @@ from wakelog.storage.queue.consume_queue_ext import ConsumeQueueExt, is_extensio
 from wakelog.storage.queue.entries import ENTRY
 from wakelog.storage.read.readable import ReadableQueue
 from wakelog.telemetry.logs import Log, logger
+from wakelog.typed_values import convert
 
 IDLE_MS = 60_000
 """A level at the end of its queue is checked again after this, or when the queues have grown."""
@@ -214,7 +213,8 @@ class ScheduleClient(ServiceClient):
             answer = await self.call("delay", "take_due", log_begin, store.dispatched, positions)
         except ServiceLost:
             return False  # the next Schedule begins at the Broker's positions
-        due, wait_ms = msgspec.convert(answer, Due)
+        found, wait = answer
+        due, wait_ms = convert(found, list[DueMessage]), convert(wait, int)
         if due:
             try:
                 self._positions = dict(await self._deliver(due))

@@ -35,6 +35,7 @@ from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.store_lock import StoreLock
 from wakelog.storage.file_system import FileSystem
 from wakelog.telemetry.logs import Log, News, logger
+from wakelog.typed_values import convert
 
 
 class _Closeable(Protocol):
@@ -134,7 +135,7 @@ class Service:
 
     def use_settings(self, store: dict[str, Any]) -> bool:
         """Go by the settings of the store as they are now; return whether that takes an attach."""
-        before, self.store = self.store, msgspec.convert(store, StoreConfig)
+        before, self.store = self.store, convert(store, StoreConfig)
         return self.settings_changed(before)
 
     def settings_changed(self, before: StoreConfig) -> bool:
@@ -186,7 +187,7 @@ class ServiceHost(Generic[ServiceT]):
         """Release the Broker before, and begin for the one of `request`. Raises: Refused."""
         self.release()
         try:
-            session = self._session(msgspec.convert(request, AttachRequest))
+            session = self._session(convert(request, AttachRequest))
             self._service = service = self._kind(session)
         except BaseException as error:
             self.release()

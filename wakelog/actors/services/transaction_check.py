@@ -30,6 +30,7 @@ from wakelog.storage.errors import StoreError
 from wakelog.storage.read.reader import GetRequest, GetStatus, LogView
 from wakelog.storage.read.store_readers import ReaderSet
 from wakelog.telemetry.logs import Log, logger
+from wakelog.typed_values import convert
 
 PAGE_COUNT = 32
 OPS_MAX = 200_000  # about 40 MB
@@ -59,7 +60,7 @@ class TransactionCheckService(Service):
     def check(self, request: dict[str, Any], log_begin: int, dispatched: int) -> CheckBatch:
         """Return the next decisions of a round."""
         view = LogView(log_begin, dispatched, dispatched)
-        known = msgspec.convert(request, CheckRequest)
+        known = convert(request, CheckRequest)
         read_halves = partial(self._page, half_message, TRANS_HALF_TOPIC, view)
         read_ops = partial(self._op_page, view)
         batch = check_half_messages(known, read_halves, read_ops, self._copies, self._renewed)
@@ -147,4 +148,4 @@ class TransactionCheckClient(ServiceClient):
         log_begin = self.broker.store.min_physical_offset
         known = msgspec.to_builtins(request)
         answer = await self.call("transactions", "check", known, log_begin, dispatched)
-        return msgspec.convert(answer, CheckBatch)
+        return convert(answer, CheckBatch)

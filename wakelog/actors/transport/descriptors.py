@@ -20,12 +20,13 @@ from wakelog.actors.transport.notifications import (
     open_datagram_socket,
     short_address,
 )
+from wakelog.typed_values import msgpack_decoder
 
 BATCH_COUNT_MAX = 16  # in one datagram; the kernel takes 253 descriptors
 NOTE_BYTES_MAX = 1 << 10  # of it, too: an offset takes 9 bytes
 
 _LOST = frozenset({errno.EAGAIN, errno.ENOBUFS, errno.ECONNREFUSED, errno.ENOENT, errno.ENOTCONN})
-_decode = msgspec.msgpack.Decoder(list[int]).decode
+_decode = msgpack_decoder(list[int]).decode
 
 
 class DescriptorReceiver(DatagramReceiver):

@@ -18,6 +18,7 @@ from wakelog.broker.config_file import BrokerSettings
 from wakelog.nameserver.config import NameServerSettings
 from wakelog.network.tls_properties import TlsSource
 from wakelog.telemetry.logs import LogFormat, LogLevel
+from wakelog.typed_values import convert
 
 
 class Transport(StrEnum):
@@ -148,7 +149,7 @@ class ServicePlan(LogSettings, frozen=True, kw_only=True):
 
 def read_plan(plan: dict[str, Any]) -> ServicePlan:
     """Return the plan that an actor was constructed with."""
-    return msgspec.convert(plan, ServicePlan)
+    return convert(plan, ServicePlan)
 
 
 def at_address(plan: ServicePlan, host: str) -> ServicePlan:

@@ -27,6 +27,7 @@ from wakelog.broker.access.addresses import AddressPatterns
 from wakelog.broker.names import retry_topic
 from wakelog.network.request import Permission
 from wakelog.protocol.bodies import PlainAccessConfig
+from wakelog.typed_values import convert
 
 KEY_LENGTH_MIN = 7
 ACCOUNTS_MAX = 10_000
@@ -162,7 +163,7 @@ def read_file(path: str, text: str) -> AccessFile:
     if not found:
         raise AccessFileRefused(path, "the file has no data")
     try:
-        return msgspec.convert(_with_texts(found), AccessFile, strict=False)
+        return convert(_with_texts(found), AccessFile, strict=False)
     except msgspec.ValidationError as error:
         raise AccessFileRefused(path, str(error)) from None
     except RecursionError:

@@ -19,6 +19,8 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from wakelog.typed_values import decode_json
+
 FORMAT: Final = 1
 """Never changes for this set of fields: brokers of different ages share a register."""
 
@@ -90,7 +92,7 @@ def decode_state(text: bytes) -> GroupState:
     if len(text) > TEXT_BYTES_MAX:
         raise BadGroupState(f"{len(text)} bytes, and a state has at most {TEXT_BYTES_MAX}")
     try:
-        state = msgspec.json.decode(text, type=GroupState)
+        state = decode_json(text, GroupState)
     except (msgspec.MsgspecError, UnicodeDecodeError, ValueError) as error:
         raise BadGroupState(f"no state of a group: {error}") from None
     if cause := _fault(state):

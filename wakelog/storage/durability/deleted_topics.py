@@ -30,6 +30,7 @@ from wakelog.storage.errors import StoreError, store_errors
 from wakelog.storage.file_system import FileSystem, read_file, replace_file
 from wakelog.storage.log.queue_offsets import QueueKey
 from wakelog.storage.paths import StorePaths
+from wakelog.typed_values import decode_json
 
 TOPICS_MAX: Final = 10_000
 VERSION: Final = 1
@@ -116,7 +117,7 @@ def read_deleted_topics(fs: FileSystem, paths: StorePaths) -> dict[str, int]:
     if data is None:
         return {}
     try:
-        found = msgspec.json.decode(data, type=_DeletedFile)
+        found = decode_json(data, _DeletedFile)
     except (ValueError, RecursionError):
         return {}
     return found.topics if found.version == VERSION else {}

@@ -13,6 +13,7 @@ import msgspec
 
 from wakelog.storage.errors import WrongStore
 from wakelog.storage.file_system import FileSystem, read_file, replace_file
+from wakelog.typed_values import decode_json
 
 # The file has about 80 bytes; a longer one is not ours.
 IDENTITY_BYTES_MAX = 4096
@@ -31,7 +32,7 @@ def read_identity(fs: FileSystem, path: str) -> StoreIdentity | None:
     if data is None:
         return None
     try:
-        return msgspec.json.decode(data, type=StoreIdentity)
+        return decode_json(data, StoreIdentity)
     except (ValueError, RecursionError) as error:
         raise WrongStore(path, f"its identity cannot be read ({error}); remove it") from error
 

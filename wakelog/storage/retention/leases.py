@@ -35,6 +35,7 @@ import msgspec
 from wakelog.storage.errors import StoreError, store_errors
 from wakelog.storage.file_system import FileSystem, read_file, replace_file
 from wakelog.storage.paths import StorePaths
+from wakelog.typed_values import decode_json
 
 LEASE_MS: Final = 600_000
 """Long enough for a driver that waits for executors, short for a disk: what a dead driver held goes
@@ -212,7 +213,7 @@ def read_leases(fs: FileSystem, paths: StorePaths) -> tuple[Lease, ...] | None:
     if data is None:
         return ()
     try:
-        found = msgspec.json.decode(data, type=_LeaseFile)
+        found = decode_json(data, _LeaseFile)
     except (ValueError, RecursionError):
         return None
     return found.leases if found.version == VERSION else None

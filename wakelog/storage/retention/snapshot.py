@@ -25,6 +25,7 @@ from typing import Any, Final
 import msgspec
 
 from wakelog.storage.paths import parse_offset_name
+from wakelog.typed_values import convert
 
 VERSION: Final = 1
 
@@ -63,7 +64,7 @@ class Snapshot(msgspec.Struct, frozen=True, rename="camel"):
 def read_snapshot(value: Mapping[str, Any]) -> Snapshot:
     """Build a snapshot from plain parts. Raises: SnapshotRefused."""
     try:
-        found = msgspec.convert(value, Snapshot)
+        found = convert(value, Snapshot)
     except msgspec.ValidationError as error:
         raise SnapshotRefused(str(error)) from error
     if found.version != VERSION:
