@@ -1,5 +1,6 @@
 """A process of a test: started with its output in a file, waited for, and ended for certain."""
 
+import atexit
 import os
 import random
 import signal
@@ -160,7 +161,6 @@ def free_port(*distances: int) -> int:
 
 _given_away: set[int] = set()
 _own_parts: list[range] = []
-_claims: list[socket.socket] = []
 _giving = threading.Lock()
 
 
@@ -174,7 +174,7 @@ def _claim_part() -> range:
         except OSError:
             claim.close()
             continue
-        _claims.append(claim)
+        atexit.register(claim.close)  # which keeps it until then
         return range(first, min(first + PART_PORTS, LAST_PORT))
     raise ProcessFailed("no free port on the loopback")
 
