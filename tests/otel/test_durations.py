@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 from opentelemetry.context import Context
-from opentelemetry.metrics import NoOpHistogram
+from opentelemetry.metrics import CallbackOptions, NoOpHistogram
 
 from wakelog.otel import durations
 from wakelog.otel.durations import Durations
-from wakelog.otel.totals import LABELS_MAX, OVERFLOW, Labels
+from wakelog.otel.totals import LABELS_MAX, OVERFLOW, SENT, Labels
 
 
 class Noted(NoOpHistogram):
@@ -69,3 +69,16 @@ def test_more_attributes_than_the_sdk_keeps_have_one_column() -> None:
     first.add(1)
     waiting.record_all()
     assert [found for _, found, _ in noted.noted] == [attributes_of(OVERFLOW)]
+
+
+def test_messages_are_counted_with_their_durations() -> None:
+    waiting, observe = Durations(), SENT.observer(attributes_of, lambda: None)
+    column = waiting.column(Noted(), Labels("counted"), attributes_of)
+    for sent_count in (3, 0, 1):
+        column.add(0.1, None, sent_count)
+    assert list(observe(CallbackOptions())) == []
+    waiting.record_all()
+    waiting.record_all()
+    assert [(x.value, x.attributes) for x in observe(CallbackOptions())] == [
+        (4, {"name": "counted", "error": ""})
+    ]

@@ -76,7 +76,7 @@ def points_after(
     """Record, and return the points of a reader without their times."""
     attributes: Attributes = {"b": 1, "a": "x"}
     if at_once:
-        record_together(histogram, attributes, MEASURED)
+        record_together(histogram, attributes, *zip(*MEASURED, strict=True))
     else:
         for seconds, context in MEASURED:
             histogram.record(seconds, attributes, context)
@@ -110,7 +110,7 @@ def test_most_measurements_do_not_pass_the_instrument(monkeypatch: pytest.Monkey
         record(*given)
 
     monkeypatch.setattr(type(histogram), "record", noted)
-    record_together(histogram, {}, [(0.001, Context())] * 100)
+    record_together(histogram, {}, [0.001] * 100, [Context()] * 100)
     meters.shutdown()
     assert len(calls) == 1
 
@@ -126,5 +126,5 @@ def test_another_version_of_the_sdk_gets_them_one_by_one() -> None:
             self.noted.append(seconds)
 
     histogram: Any = Another()
-    record_together(histogram, {}, MEASURED)
+    record_together(histogram, {}, *zip(*MEASURED, strict=True))
     assert histogram.noted == [seconds for seconds, _ in MEASURED]

@@ -1,7 +1,8 @@
 """Durations that wait in columns until many of them can be recorded at once.
 
 To record one takes the SDK 10 to 40 µs, more than the client takes for a message among many. So a
-duration is put down here. A full column, or a reader that collects, has all of them added up.
+duration is put down here, and how many messages it was for. A full column, or a reader that
+collects, has all of them added up.
 
 Invariants: a reader of metrics gets all that was added before it collects. At most
 `DURATIONS_WAITING_MAX` wait in a column.
@@ -10,14 +11,15 @@ Invariants: a reader of metrics gets all that was added before it collects. At m
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 from opentelemetry.context import Context
 from opentelemetry.metrics import Histogram
 
 from wakelog.otel.attributes import Attributes
-from wakelog.otel.merged_histogram import Measured, record_together
-from wakelog.otel.totals import LABELS_MAX, OVERFLOW, Labels
+from wakelog.otel.merged_histogram import record_together
+from wakelog.otel.totals import LABELS_MAX, OVERFLOW, SENT, Labels
 
 DURATIONS_WAITING_MAX: Final = 256
 """One more, and those of the column are recorded."""
@@ -27,28 +29,31 @@ _NOWHERE: Final = Context()
 class Column:
     """The durations of one instrument with the same attributes. Any thread."""
 
-    def __init__(self, histogram: Histogram, attributes: Attributes) -> None:
-        """Have none. attributes: they are not copied."""
-        self._histogram, self._attributes = histogram, attributes
-        self._waiting: deque[Measured] = deque()
+    def __init__(self, histogram: Histogram, labels: Labels, attributes: Attributes) -> None:
+        """Have none. attributes: of the labels; they are not copied."""
+        self._histogram, self._labels, self._attributes = histogram, labels, attributes
+        self._waiting: deque[tuple[float, Context, int]] = deque()
         self._waiting_max = DURATIONS_WAITING_MAX
 
-    def add(self, seconds: float, context: Context | None = None) -> None:
-        """Record later. context: of the span that lasted so long, for an exemplar."""
-        self._waiting.append((seconds, context or _NOWHERE))
+    def add(self, seconds: float, context: Context | None = None, sent_count: int = 0) -> None:
+        """Record later. context: of the span that lasted so long, for an exemplar.
+
+        sent_count: messages that a producer has tried to send in that time.
+        """
+        self._waiting.append((seconds, context or _NOWHERE, sent_count))
         if len(self._waiting) > self._waiting_max:
             self.record_all()
 
     def record_all(self) -> None:
         """Record what waits."""
-        taken: list[Measured] = []
-        try:
-            while True:
-                taken.append(self._waiting.popleft())
-        except IndexError:  # all of them, or another thread has the rest
-            pass
+        taken: list[tuple[float, Context, int]] = []
+        with suppress(IndexError):  # all of them, or another thread has the rest
+            taken.extend(iter(self._waiting.popleft, None))
         if taken:
-            record_together(self._histogram, self._attributes, taken)
+            seconds, contexts, sent_counts = zip(*taken, strict=True)
+            record_together(self._histogram, self._attributes, seconds, contexts)
+            if sent_count := sum(sent_counts):
+                SENT.add(self._labels, sent_count)
 
     def wait_no_more(self) -> None:
         """Record what waits now, and what comes at once: no reader asks this column any more."""
@@ -74,7 +79,7 @@ class Durations:
         with self._lock:
             if len(self._columns) >= LABELS_MAX:
                 labels = OVERFLOW
-            column = Column(histogram, attributes_of(labels))
+            column = Column(histogram, labels, attributes_of(labels))
             return self._columns.setdefault((histogram, labels), column)
 
     def record_all(self) -> None:

@@ -34,6 +34,8 @@ from wakelog.otel.durations import DURATIONS
 from wakelog.otel.quick_spans import QuickSpans, quick_spans
 from wakelog.otel.totals import CONSUMED, OVERFLOW, SENT, Labels
 
+now_seconds: Final = time.perf_counter
+"""The steady clock."""
 SCOPE: Final = "wakelog.otel"
 BOUNDARIES_SECONDS: Final = (
     0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0,
@@ -103,8 +105,11 @@ class Instruments:
 
     @property
     def quick(self) -> QuickSpans | None:
-        """What makes spans that nobody else writes to, at less cost. Ask `tracer` first."""
-        quick = self._quick
+        """What makes spans that nobody else writes to, at less cost; None if `tracer` has to."""
+        if (quick := self._quick) is None:
+            if self._known is not None or self.tracer is None:
+                return None
+            quick = self._quick
         return quick if quick is not None and quick.usable else None
 
     @property
@@ -123,30 +128,25 @@ class Instruments:
         self, topic: str, address: str, count: int, began: float, error: str = ""
     ) -> None:
         """Record a request of a producer with `count` messages. began: by `now_seconds`."""
-        labels = Labels(SEND, topic, address, "", error)
-        SENT.add(labels, count)
-        _record(self.operation_duration, labels, began)
+        labels = _of(SEND, topic, address, "", error)
+        column = DURATIONS.column(self.operation_duration, labels, _labels)
+        column.add(now_seconds() - began, None, count)
 
     def received(self, topics: Sequence[tuple[str, int]], group: str, began: float | None) -> None:
         """Record messages that the user was given, by topic. began: of a call that waited."""
         name = PROCESS if began is None else RECEIVE
         for topic, count in topics:
-            CONSUMED.add(_received_by(name, topic, group), count)
+            CONSUMED.add(_of(name, topic, "", group), count)
         if began is not None:
-            labels = _received_by(RECEIVE, topics[0][0] if len(topics) == 1 else "", group)
+            labels = _of(RECEIVE, topics[0][0] if len(topics) == 1 else "", "", group)
             _record(self.operation_duration, labels, began)
 
     def processed(
         self, topic: str, group: str, began: float, error: str, context: Context | None
     ) -> None:
         """Record the end of the work on messages. context: of its span."""
-        labels = _received_by(PROCESS, topic, group, error)
+        labels = _of(PROCESS, topic, "", group, error)
         _record(self.process_duration, labels, began, context)
-
-
-def now_seconds() -> float:
-    """Return the steady clock's time."""
-    return time.perf_counter()
 
 
 def is_suppressed(context: Context) -> bool:
@@ -162,9 +162,9 @@ def _record(
 
 
 @lru_cache(maxsize=ATTRIBUTES_REMEMBERED_MAX)
-def _received_by(name: str, topic: str, group: str, error: str = "") -> Labels:
-    """Return the labels of an operation of a consumer."""
-    return Labels(name, topic, "", group, error)
+def _of(name: str, topic: str, address: str, group: str, error: str = "") -> Labels:
+    """Return the labels of an operation: one object, which is found again quickly."""
+    return Labels(name, topic, address, group, error)
 
 
 @lru_cache(maxsize=ATTRIBUTES_REMEMBERED_MAX)

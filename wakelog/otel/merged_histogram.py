@@ -1,7 +1,7 @@
 """Many measurements of a histogram, recorded with one look at its instrument.
 
 The SDK takes them one by one only. Where it keeps counts by upper bound, they are added here to the
-same counts, under its locks: 0.5 µs for each. The last one of each bucket goes through the
+same counts, under its locks: 0.3 µs for each. The last one of each bucket goes through the
 instrument as always, and so may become an exemplar. What is kept in another way, such as
 exponential histograms, gets each measurement from the instrument.
 
@@ -13,7 +13,8 @@ _ExplicitBucketHistogramAggregation#aggregate (1.45).
 
 import sys
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from opentelemetry.context import Context
@@ -21,34 +22,33 @@ from opentelemetry.metrics import Histogram
 
 from wakelog.otel.attributes import Attributes
 
-Measured = tuple[float, Context]
-"""Seconds, and the context of the span that took them; an empty one for none."""
-
 
 def record_together(
-    histogram: Histogram, attributes: Attributes, measured: Sequence[Measured]
+    histogram: Histogram,
+    attributes: Attributes,
+    seconds: Sequence[float],
+    contexts: Sequence[Context],
 ) -> None:
-    """Record measurements with the same attributes, in their order."""
-    matches = _counting(histogram) if len(measured) > 1 else []
+    """Record measurements with the same attributes, in their order.
+
+    contexts: of the span that each one took, an empty one for none.
+    """
+    matches = _counting(histogram) if len(seconds) > 1 else []
     if not matches:
-        for seconds, context in measured:
-            histogram.record(seconds, attributes, context)
+        for measured, context in zip(seconds, contexts, strict=True):
+            histogram.record(measured, attributes, context)
         return
     bounds = matches[0]._aggregation._boundaries
-    last_of: dict[int, Measured] = {}
-    counts = [0] * (len(bounds) + 1)
-    others: list[float] = []
-    for each in measured:
-        place = bisect_left(bounds, each[0])
-        if (earlier := last_of.get(place)) is not None:
-            counts[place] += 1
-            others.append(earlier[0])
-        last_of[place] = each
-    if others:
+    buckets = [bisect_left(bounds, each) for each in seconds]
+    last_of = dict(zip(buckets, zip(seconds, contexts, strict=True), strict=True))
+    counts = Counter(buckets)
+    counts.subtract(last_of.keys())
+    if len(last_of) < len(seconds):
+        total = sum(seconds) - sum(measured for measured, _ in last_of.values())
         for match in matches:
-            _add(match, attributes, counts, others)
-    for seconds, context in last_of.values():
-        histogram.record(seconds, attributes, context)
+            _add(match, attributes, counts, total, (min(seconds), max(seconds)))
+    for measured, context in last_of.values():
+        histogram.record(measured, attributes, context)
 
 
 def _counting(histogram: Any) -> list[Any]:
@@ -85,9 +85,13 @@ def _counting(histogram: Any) -> list[Any]:
 
 
 def _add(
-    match: Any, attributes: Attributes, counts: Sequence[int], seconds: Sequence[float]
+    match: Any,
+    attributes: Attributes,
+    counts: Mapping[int, int],
+    total: float,
+    extremes: tuple[float, float],
 ) -> None:
-    """Add measurements. counts: of them, by bucket."""
+    """Add measurements. counts: of them, by bucket. total: their sum. extremes: of all."""
     hashed = sys.modules[type(match).__module__]._hash_attributes
     keys, own = match._view._attribute_keys, dict(attributes)
     if keys is not None:
@@ -96,10 +100,10 @@ def _add(
         aggregation = match._get_or_create_aggregation(hashed(own), own)
         with aggregation._lock:
             if aggregation._value is None:
-                aggregation._value = [0] * len(counts)
-            for place, count in enumerate(counts):
-                aggregation._value[place] += count
-            aggregation._sum += sum(seconds)
+                aggregation._value = [0] * (len(aggregation._boundaries) + 1)
+            for bucket, count in counts.items():
+                aggregation._value[bucket] += count
+            aggregation._sum += total
             if aggregation._record_min_max:
-                aggregation._min = min(aggregation._min, *seconds)
-                aggregation._max = max(aggregation._max, *seconds)
+                aggregation._min = min(aggregation._min, extremes[0])
+                aggregation._max = max(aggregation._max, extremes[1])
