@@ -12,6 +12,7 @@ from tests.fakes.records import record
 from wakelog.client.appended import APPENDED_BYTES_MAX
 from wakelog.client.messages import Message, encode
 from wakelog.client.received import ReceivedMessage
+from wakelog.otel.begun import LINKS_MAX
 from wakelog.otel.propagation import (
     context_of,
     has_context,
@@ -20,7 +21,7 @@ from wakelog.otel.propagation import (
     properties_of,
     properties_within,
 )
-from wakelog.otel.quick_spans import LINKS_MAX, quick_spans
+from wakelog.otel.quick_spans import quick_spans
 from wakelog.protocol.properties import PROPERTIES_BYTES_MAX, decode_properties
 from wakelog.protocol.record import decode_record
 

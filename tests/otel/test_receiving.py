@@ -25,7 +25,7 @@ from wakelog.client.sync import Consumer as BlockingConsumer
 from wakelog.client.sync import Producer as BlockingProducer
 from wakelog.compiled.library import CHOICE
 from wakelog.otel import RocketMQInstrumentor, process
-from wakelog.otel.quick_spans import LINKS_MAX
+from wakelog.otel.begun import LINKS_MAX
 from wakelog.testing import EmbeddedBroker
 
 

@@ -356,3 +356,42 @@ def test_half_of_the_traces_are_half(broker: EmbeddedBroker) -> None:
     }
     assert {f"{trace_id(span):032x}" for span in recording.spans()} == sampled
     assert 40 < len(sampled) < 160
+
+
+@pytest.mark.parametrize("ratio", [0.0, 1.0])
+def test_what_another_tool_put_in_the_place_of_send_is_called(
+    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch, ratio: float
+) -> None:
+    topic, plain, called = f"wrapped-{ratio:.0f}", Producer.send, []
+
+    async def send(self: Producer, topic: str, body: bytes, *, tags: str = "") -> Any:
+        called.append(tags)
+        return await plain(self, topic, body, tags=tags)
+
+    async def body(producer: Producer) -> None:
+        for tags in ("a", "b"):
+            await producer.send(topic, b"x", tags=tags)
+
+    monkeypatch.setattr(Producer, "send", send)
+    with recorded(TraceIdRatioBased(ratio)):
+        run(broker, body)
+    assert called == ["a", "b"]
+    assert len({str(text) for text in contexts_in(broker, topic, 2)} - {"None"}) == 2
+
+
+@pytest.mark.parametrize("ratio", [0.0, 1.0])
+def test_each_way_to_encode_a_message_has_the_context(broker: EmbeddedBroker, ratio: float) -> None:
+    topic = f"ways-{ratio:.0f}"
+
+    async def main() -> None:
+        async with Producer(broker.name_server, group="g", trace=True, retries_max=0) as producer:
+            await producer.send(topic, b"a topic that is new")
+            await producer.send(topic, b"one that is known")
+            await producer.send(topic, b"with more", properties={"a": "1"})
+            await producer.send(topic, b"late", delay=timedelta(milliseconds=1))
+
+    with recorded(TraceIdRatioBased(ratio)):
+        asyncio.run(main())
+    texts = contexts_in(broker, topic, 4)
+    assert len({str(text)[:35] for text in texts} - {"None"}) == 4
+    assert {int(str(text)[-1]) & 1 for text in texts} == {int(ratio)}

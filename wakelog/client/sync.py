@@ -42,6 +42,7 @@ from wakelog.client.messages import MessageFields, message_of
 from wakelog.client.offset_stores import LOCAL_FOLDER
 from wakelog.client.options import Settings, Target
 from wakelog.client.plain import not_accepted
+from wakelog.client.producer import PLAIN_SEND
 from wakelog.client.receipts import Receipt
 from wakelog.client.received import ReceivedMessage
 from wakelog.client.send_buffer import BYTES_MAX, MESSAGES_MAX
@@ -56,8 +57,8 @@ Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 TwinType = TypeVar("TwinType", bound=AbstractAsyncContextManager[Any])
 
-_PLAIN_SEND, _PLAIN_ACK = aio.Producer.send, aio_consumer.Consumer.ack
-"""A tool such as `wakelog.otel` may put others in their place."""
+_PLAIN_ACK = aio_consumer.Consumer.ack
+"""A tool such as `wakelog.otel` may put another one in its place."""
 
 Check: TypeAlias = Callable[[ReceivedMessage], TransactionState]
 """As `transactions.Check`; it is called in a thread of its own and may block."""
@@ -199,7 +200,7 @@ class Producer(Blocking[aio.Producer]):
     def _may_send_alone(self) -> bool:
         """Return whether a send needs neither the loop nor what a tool has put around it."""
         return (
-            _is_function(self.twin.send, _PLAIN_SEND)
+            _is_function(self.twin.send, PLAIN_SEND)
             and self._process_id == os.getpid()
             and not LOOP.is_in_thread()
         )

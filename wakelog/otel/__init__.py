@@ -13,6 +13,7 @@
     begun.py          a span from its begin to its end
     quick_spans.py    spans that the SDK gets once they have ended
     late_spans.py     spans of users and of the client, built when somebody looks at them
+    roots.py          what begins a trace: its id, and whether it is recorded
     samplers.py       what the SDK's own samplers decide
     totals.py         what is counted until a reader of metrics asks
     durations.py      durations that wait until many can be recorded at once

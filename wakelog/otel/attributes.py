@@ -106,6 +106,12 @@ def of_address(address: str) -> Attributes:
     return of_server(host, int(port)) if host and port.isdecimal() else {}
 
 
+@lru_cache(maxsize=ATTRIBUTES_REMEMBERED_MAX)
+def of_queue(address: str, queue_id: int) -> Attributes:
+    """Return the attributes of where a message was stored, which are shared."""
+    return {**of_address(address), messaging.MESSAGING_DESTINATION_PARTITION_ID: str(queue_id)}
+
+
 def of_server(host: str, port: int) -> Attributes:
     """Return the attributes of a server."""
     return {SERVER_ADDRESS: host, SERVER_PORT: port}

@@ -6,6 +6,8 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, TraceFl
 
 from wakelog.otel.attributes import Attributes
 
+LINKS_MAX: Final = 128
+"""Links of one span: as many as a span of the SDK keeps."""
 _FLAGS: Final = tuple(map(TraceFlags, range(4)))
 """Every combination of the two flags there are."""
 

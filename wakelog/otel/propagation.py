@@ -25,9 +25,8 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from wakelog.client.appended import APPENDED_BYTES_MAX
 from wakelog.client.received import ReceivedMessage
-from wakelog.otel.begun import Begun
+from wakelog.otel.begun import LINKS_MAX, Begun
 from wakelog.otel.guarded import extract, inject
-from wakelog.otel.quick_spans import LINKS_MAX
 from wakelog.protocol.properties import (
     NAME_VALUE_SEPARATOR,
     PROPERTY_SEPARATOR,
@@ -36,7 +35,8 @@ from wakelog.protocol.properties import (
 
 _SEPARATORS: Final = (NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR)
 _PARENT: Final = f"traceparent{NAME_VALUE_SEPARATOR}"
-_TRACEPARENT: Final = f"{PROPERTY_SEPARATOR}{_PARENT}00-"
+TRACEPARENT: Final = f"{PROPERTY_SEPARATOR}{_PARENT}00-"
+"""How a context begins among properties, with the separator before it."""
 _STATE: Final = f"tracestate{NAME_VALUE_SEPARATOR}"
 _BAGGAGE: Final = f"baggage{NAME_VALUE_SEPARATOR}"
 [SPAN_KEY] = trace.set_span_in_context(trace.INVALID_SPAN, Context())
@@ -79,8 +79,8 @@ def properties_within(begun: Begun, context: Context) -> str:
 def plain_properties(trace_id: int, span_id: int, flags: int) -> str:
     """Return the properties of a context without more; they are right where `is_default` is."""
     # Half the time of a format: one digit at a time is written there.
-    trace_text, span_text = trace_id.to_bytes(16, "big").hex(), span_id.to_bytes(8, "big").hex()
-    return f"{_TRACEPARENT}{trace_text}-{span_text}-0{flags}"
+    ids = (trace_id << 64 | span_id).to_bytes(24, "big").hex("-", -16)
+    return f"{TRACEPARENT}{ids}-0{flags}"
 
 
 def has_context(message: ReceivedMessage) -> bool:

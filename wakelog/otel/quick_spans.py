@@ -23,14 +23,13 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, TraceFlags
 
 from wakelog.otel.attributes import Attributes
-from wakelog.otel.begun import Begun
+from wakelog.otel.begun import LINKS_MAX, Begun
 from wakelog.otel.guarded import log_failure
+from wakelog.otel.roots import drawing, ids_of
 from wakelog.otel.samplers import IDS_COMPARED, rule_of
 
 ATTRIBUTES_MAX: Final = 64
 """More than any span here has."""
-LINKS_MAX: Final = 128
-"""Links of one span: as many as a span of the SDK keeps."""
 _SAMPLED: Final = TraceFlags.SAMPLED
 _RANDOM: Final = getattr(TraceFlags, "RANDOM_TRACE_ID", 0)
 _UNSET: Final = Status()
@@ -43,8 +42,8 @@ class QuickSpans:
         """sdk, export: the SDK's modules `trace` and `trace.export`."""
         self.tracer, self._processor = tracer, tracer.span_processor
         self._sampler, self._rule = tracer.sampler, rule_of(tracer.sampler)
-        self._make_trace_id = tracer.id_generator.generate_trace_id
-        self._make_span_id = tracer.id_generator.generate_span_id
+        self._ids = ids_of(tracer.id_generator, sdk.RandomIdGenerator)
+        self.span_id = self._ids.span_id
         self._scope, self._info = tracer._instrumentation_scope, tracer.instrumentation_info
         self._readable = sdk.ReadableSpan
         self._dropped = sdk.sampling.Decision.DROP
@@ -52,6 +51,7 @@ class QuickSpans:
         self._known = frozenset({export.BatchSpanProcessor, export.SimpleSpanProcessor})
         is_random = getattr(tracer.id_generator, "is_trace_id_random", None)
         self._random = _RANDOM if is_random is not None and is_random() else 0
+        self.draw = drawing(self._ids, self._rule, self._random)
         from wakelog.otel.late_spans import LateSpan  # imports the SDK
 
         self._late = LateSpan
@@ -65,31 +65,16 @@ class QuickSpans:
     @property
     def usable(self) -> bool:
         """Whether nothing looks at spans before they have ended."""
-        processors = self._processor._span_processors
-        if processors is not self._processors:  # the SDK replaces the tuple
-            self._processors, self._is_usable = processors, self._knows(processors)
+        if self._processor._span_processors is not self._processors:  # the SDK replaces the tuple
+            self._processors = self._processor._span_processors
+            self._is_usable = self._knows(self._processors)
         found: bool = self._is_usable and self._is_enabled()
         return found
-
-    def drawn(self) -> tuple[int, bool]:
-        """Return the id of a new trace, and whether the sampler certainly drops it."""
-        trace_id: int = self._make_trace_id()
-        rule = self._rule
-        return trace_id, rule is not None and trace_id & IDS_COMPARED >= rule.sampled_below
-
-    def dropped(self, trace_id: int) -> tuple[int, int, int]:
-        """Return the ids and the flags of a span that begins a trace which is dropped."""
-        return trace_id, self._make_span_id(), self._random
 
     @property
     def follows_parent(self) -> bool:
         """Whether a span with a parent is certainly recorded as that is."""
         return self._rule is not None and self._rule.follows_parent
-
-    def span_id(self) -> int:
-        """Return the id of a new span."""
-        found: int = self._make_span_id()
-        return found
 
     def begin(
         self,
@@ -111,7 +96,7 @@ class QuickSpans:
             parent = trace.get_current_span(context).get_span_context()
         if parent is None or not parent.is_valid:
             parent, state, flags = None, None, self._random
-            trace_id = drawn or self._make_trace_id()
+            trace_id = drawn or self._ids.trace_id()
         else:
             trace_id, state = parent.trace_id, parent.trace_state
             flags = parent.trace_flags & _RANDOM
@@ -134,7 +119,7 @@ class QuickSpans:
             is_recorded = is_sampled
         if is_sampled:
             flags |= _SAMPLED
-        span_id, began_ns = self._make_span_id(), began_ns or time_ns()
+        span_id, began_ns = self.span_id(), began_ns or time_ns()
         # Half the time of a call of the class.
         fields = (name, kind, attributes, trace_id, span_id, flags, state, parent, is_recorded)
         return tuple.__new__(Begun, (*fields, began_ns))

@@ -31,7 +31,7 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from wakelog.client.appended import APPENDED, with_appended
 from wakelog.client.messages import Message, SendRequest
 from wakelog.client.options import without_namespace
-from wakelog.client.producer import Producer
+from wakelog.client.producer import PLAIN_SEND, Producer
 from wakelog.client.receipts import Receipt
 from wakelog.client.received import ReceivedMessage
 from wakelog.client.send_command import Stored
@@ -42,7 +42,6 @@ from wakelog.otel.instruments import Instruments, is_suppressed, now_seconds
 from wakelog.otel.propagation import (
     is_default,
     links_to,
-    plain_properties,
     properties_of,
     properties_within,
 )
@@ -68,21 +67,27 @@ class SendSpans:
         """Return `Producer.send` with a span."""
 
         instruments, current = self._instruments, contexts.get_current
+        send_appending = _send_appending(method)
 
         def send(
             self_: Producer, topic: str, body: bytes | str, **fields: Any
         ) -> Coroutine[Any, Any, Receipt]:
-            context = current()
-            if instruments.tracer is None or (context and is_suppressed(context)):
-                running: Coroutine[Any, Any, Receipt] = method(self_, topic, body, **fields)
-                return _passing_on(running) if context else running
-            if (quick := instruments.quick) is None:
+            context, quick, trace_id = current(), instruments.quick, 0
+            if context:
+                if instruments.tracer is None or is_suppressed(context):
+                    return _passing_on(method(self_, topic, body, **fields))
+            elif quick is not None and is_default():
+                dropped, trace_id = quick.draw()
+                if dropped:
+                    return send_appending(self_, dropped, topic, body, fields)
+            if quick is not None:
+                return _send_quickly(
+                    quick, context, trace_id, send_appending, self_, topic, body, fields
+                )
+            if instruments.tracer is not None:
                 return self._send(method, self_, topic, body, fields)
-            trace_id, is_dropped = (0, False) if context else quick.drawn()
-            if is_dropped and is_default():
-                properties = plain_properties(*quick.dropped(trace_id))
-                return _appending(properties, method(self_, topic, body, **fields))
-            return _send_quickly(quick, context, trace_id, method, self_, topic, body, fields)
+            running: Coroutine[Any, Any, Receipt] = method(self_, topic, body, **fields)
+            return running
 
         return send
 
@@ -182,37 +187,24 @@ class SendSpans:
     def send_request(self, method: Method) -> Method:
         """Return `Sender.send`, recorded; a reply gets the current context here."""
 
+        instruments, current = self._instruments, contexts.get_current
+
         def send(self_: Sender, request: SendRequest) -> Coroutine[Any, Any, Stored]:
             first = request.first
             if first.is_reply:
-                appended = properties_of(contexts.get_current())
+                appended = properties_of(current())
                 text = with_appended(first.properties, appended)
                 request = request._replace(messages=(first._replace(properties=text),))
-            if first.topic == TRACE_TOPIC or not self._measures():
+            if first.topic == TRACE_TOPIC or not instruments.measures or is_suppressed(current()):
                 unrecorded: Coroutine[Any, Any, Stored] = method(self_, request)
                 return unrecorded
-            return self._request(method, self_, request)
+            return _measured(instruments.requested, method, self_, request)
 
         return send
-
-    async def _request(self, method: Method, sender: Sender, request: SendRequest) -> Stored:
-        requested = self._instruments.requested
-        topic = without_namespace(sender._options.namespace, request.first.topic)
-        count, began = len(request.messages), now_seconds()
-        try:
-            stored: Stored = await method(sender, request)
-        except BaseException as error:
-            requested(topic, "", count, began, attributes.error_type(error))
-            raise
-        requested(topic, stored.queue.address, count, began)
-        return stored
 
     def _records(self) -> bool:
         """Return whether a span that begins here may be recorded."""
         return self._instruments.tracer is not None and not is_suppressed(contexts.get_current())
-
-    def _measures(self) -> bool:
-        return self._instruments.measures and not is_suppressed(contexts.get_current())
 
     def _begin(
         self, client: Any, name: str, topic: object, body: object, fields: Mapping[str, Any]
@@ -262,6 +254,19 @@ async def _appending(properties: str, running: Awaitable[Any]) -> Any:
         APPENDED.reset(token)
 
 
+def _send_appending(method: Method) -> Callable[..., Coroutine[Any, Any, Receipt]]:
+    """Return what sends by a method, with properties that are given."""
+    if method is PLAIN_SEND:
+        return Producer._send_appending
+
+    def send(
+        client: Producer, properties: str, topic: str, body: Any, fields: dict[str, Any]
+    ) -> Coroutine[Any, Any, Receipt]:
+        return _appending(properties, method(client, topic, body, **fields))
+
+    return send
+
+
 async def _within(span: Span, running: Coroutine[Any, Any, Any]) -> Any:
     """Wait with the span as the current one. An error ends it, and goes on to the caller."""
     token = contexts.attach(trace.set_span_in_context(span)) if span is not _NO_SPAN else None
@@ -282,7 +287,7 @@ async def _send_quickly(
     quick: QuickSpans,
     context: Context,
     drawn: int,
-    method: Method,
+    send: Callable[..., Coroutine[Any, Any, Receipt]],
     client: Producer,
     topic: str,
     body: bytes | str,
@@ -291,30 +296,39 @@ async def _send_quickly(
     name = topic if isinstance(topic, str) else ""
     what = attributes.operation("send", attributes.SEND, name, client._options.namespace)
     span = quick.begin(context, what.name, SpanKind.PRODUCER, what.attributes, drawn=drawn)
-    token = APPENDED.set(properties_within(span, context))
     try:
-        receipt: Receipt = await method(client, topic, body, **fields)
+        receipt = await send(client, properties_within(span, context), topic, body, fields)
     except BaseException as error:
         if span.is_recorded:
             found = {**(span.attributes or {}), **attributes.of_error(error)}
             attributes.add_fields(found, body, fields)
             quick.end(span, found, status=Status(StatusCode.ERROR, str(error)))
         raise
-    finally:
-        APPENDED.reset(token)
     if span.is_recorded:
-        found = dict(span.attributes or {})
-        found.update(attributes.of_address(receipt.address))
-        found[messaging.MESSAGING_MESSAGE_ID] = receipt.message_id
-        found[messaging.MESSAGING_DESTINATION_PARTITION_ID] = str(receipt.queue_id)
+        found = {**(span.attributes or {}), **_stored_at(receipt)}
         attributes.add_fields(found, body, fields)
         quick.end(span, found)
     return receipt
 
 
+async def _measured(
+    requested: Callable[..., None], method: Method, sender: Sender, request: SendRequest
+) -> Stored:
+    topic, count = request.first.topic, len(request.messages)
+    if namespace := sender._options.namespace:
+        topic = without_namespace(namespace, topic)
+    began = now_seconds()
+    try:
+        stored: Stored = await method(sender, request)
+    except BaseException as error:
+        requested(topic, "", count, began, attributes.error_type(error))
+        raise
+    requested(topic, stored.queue.address, count, began)
+    return stored
+
+
 def _stored_at(receipt: Receipt) -> attributes.Attributes:
     return {
+        **attributes.of_queue(receipt.address, receipt.queue_id),
         messaging.MESSAGING_MESSAGE_ID: receipt.message_id,
-        messaging.MESSAGING_DESTINATION_PARTITION_ID: str(receipt.queue_id),
-        **attributes.of_address(receipt.address),
     }
