@@ -25,7 +25,7 @@ from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, Trace
 from wakelog.otel.attributes import Attributes
 from wakelog.otel.begun import LINKS_MAX, Begun
 from wakelog.otel.guarded import log_failure
-from wakelog.otel.roots import drawing, ids_of
+from wakelog.otel.roots import Root, drawing, ids_of
 from wakelog.otel.samplers import IDS_COMPARED, rule_of
 
 ATTRIBUTES_MAX: Final = 64
@@ -51,7 +51,7 @@ class QuickSpans:
         self._known = frozenset({export.BatchSpanProcessor, export.SimpleSpanProcessor})
         is_random = getattr(tracer.id_generator, "is_trace_id_random", None)
         self._random = _RANDOM if is_random is not None and is_random() else 0
-        self.draw = drawing(self._ids, self._rule, self._random)
+        self.draw = drawing(self._ids, self._rule, self._random, self._random | _SAMPLED)
         from wakelog.otel.late_spans import LateSpan  # imports the SDK
 
         self._late = LateSpan
@@ -85,18 +85,14 @@ class QuickSpans:
         *,
         links: Sequence[Link] = (),
         began_ns: int = 0,
-        drawn: int = 0,
     ) -> Begun:
-        """Begin a span in a context. attributes, links: for the sampler.
-
-        began_ns: 0 for now. drawn: the id of a new trace, if it needs one; 0 for any.
-        """
+        """Begin a span in a context. attributes, links: for the sampler. began_ns: 0 for now."""
         parent: SpanContext | None = None
         if context:
             parent = trace.get_current_span(context).get_span_context()
         if parent is None or not parent.is_valid:
             parent, state, flags = None, None, self._random
-            trace_id = drawn or self._ids.trace_id()
+            trace_id = self._ids.trace_id()
         else:
             trace_id, state = parent.trace_id, parent.trace_state
             flags = parent.trace_flags & _RANDOM
@@ -123,6 +119,13 @@ class QuickSpans:
         # Half the time of a call of the class.
         fields = (name, kind, attributes, trace_id, span_id, flags, state, parent, is_recorded)
         return tuple.__new__(Begun, (*fields, began_ns))
+
+    def begin_root(self, root: Root, name: str, kind: SpanKind, attributes: Attributes) -> Begun:
+        """Begin a span that was drawn to be recorded."""
+        _, trace_id, span_id = root
+        flags, began_ns = self._random | _SAMPLED, time_ns()
+        fields = (name, kind, attributes, trace_id, span_id, flags, None, None, True, began_ns)
+        return tuple.__new__(Begun, fields)
 
     def late(self, begun: Begun, attributes: Attributes, links: Sequence[Link] = ()) -> Span:
         """Return a recorded span that the user may write to. attributes: all it has."""

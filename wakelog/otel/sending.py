@@ -46,6 +46,7 @@ from wakelog.otel.propagation import (
     properties_within,
 )
 from wakelog.otel.quick_spans import QuickSpans
+from wakelog.otel.roots import NOT_DRAWN, Root
 from wakelog.protocol.names import TRACE_TOPIC
 
 Method = Callable[..., Any]
@@ -72,17 +73,17 @@ class SendSpans:
         def send(
             self_: Producer, topic: str, body: bytes | str, **fields: Any
         ) -> Coroutine[Any, Any, Receipt]:
-            context, quick, trace_id = current(), instruments.quick, 0
+            context, quick, root = current(), instruments.quick, NOT_DRAWN
             if context:
                 if instruments.tracer is None or is_suppressed(context):
                     return _passing_on(method(self_, topic, body, **fields))
             elif quick is not None and is_default():
-                dropped, trace_id = quick.draw()
-                if dropped:
-                    return send_appending(self_, dropped, topic, body, fields)
+                root = quick.draw()
+                if root.properties and not root.trace_id:
+                    return send_appending(self_, root.properties, topic, body, fields)
             if quick is not None:
                 return _send_quickly(
-                    quick, context, trace_id, send_appending, self_, topic, body, fields
+                    quick, context, root, send_appending, self_, topic, body, fields
                 )
             if instruments.tracer is not None:
                 return self._send(method, self_, topic, body, fields)
@@ -286,7 +287,7 @@ async def _within(span: Span, running: Coroutine[Any, Any, Any]) -> Any:
 async def _send_quickly(
     quick: QuickSpans,
     context: Context,
-    drawn: int,
+    root: Root,
     send: Callable[..., Coroutine[Any, Any, Receipt]],
     client: Producer,
     topic: str,
@@ -295,9 +296,13 @@ async def _send_quickly(
 ) -> Receipt:
     name = topic if isinstance(topic, str) else ""
     what = attributes.operation("send", attributes.SEND, name, client._options.namespace)
-    span = quick.begin(context, what.name, SpanKind.PRODUCER, what.attributes, drawn=drawn)
+    if properties := root.properties:
+        span = quick.begin_root(root, what.name, SpanKind.PRODUCER, what.attributes)
+    else:
+        span = quick.begin(context, what.name, SpanKind.PRODUCER, what.attributes)
+        properties = properties_within(span, context)
     try:
-        receipt = await send(client, properties_within(span, context), topic, body, fields)
+        receipt = await send(client, properties, topic, body, fields)
     except BaseException as error:
         if span.is_recorded:
             found = {**(span.attributes or {}), **attributes.of_error(error)}
