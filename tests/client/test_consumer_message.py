@@ -79,6 +79,16 @@ def test_a_message_that_was_read_keeps_nothing_of_the_other_ones(
     assert len(by_origin([first, second])) == 1
 
 
+def test_messages_of_two_pulls_are_parted_in_their_order() -> None:
+    one, other = (
+        decode_messages(b"".join(messages(2)), queue, SETTLER, frozenset())
+        for queue in (QUEUE, MessageQueue("T", "a", 1))
+    )
+    mixed = [one[0], other[0], other[1], one[1]]
+    found = [(origin.queue.queue_id, run) for origin, run in by_origin(mixed).items()]
+    assert found == [(0, one), (1, other)]
+
+
 @pytest.mark.parametrize(
     ("body_bytes", "count", "is_shared"),
     [

@@ -12,8 +12,10 @@ DefaultMQPushConsumerImpl#resetRetryAndNamespace (4.9.3).
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from wakelog.client.errors import ClientError
@@ -29,7 +31,7 @@ SHARED_BYTES_MAX: Final = 1 << 20
 """Of the pull that a message shares: it keeps so many in memory until somebody looks at it."""
 SHARED_BYTES_EACH_MAX: Final = 4 << 10
 """Of a pull, for each of its messages: one that is kept may be the last that needs them."""
-
+_ORIGIN: Final[Callable[["ConsumerMessage"], "Origin"]] = attrgetter("_origin")
 
 _library: Library | None = CHOICE.library
 
@@ -259,6 +261,6 @@ def by_origin(
 ) -> Mapping[Origin, Sequence[ConsumerMessage]]:
     """Return messages by what they share: the queue and the consumer are the same."""
     runs = defaultdict[Origin, list[ConsumerMessage]](list)
-    for message in messages:
-        runs[message._origin].append(message)
+    for origin, run in groupby(messages, _ORIGIN):  # those of one pull stand together
+        runs[origin].extend(run)
     return runs
