@@ -20,6 +20,7 @@ from tests.storage.durability.summed_segments import (
 )
 from wakelog.storage.durability.sum_file import SECTOR_BYTES, read_sectors
 from wakelog.storage.durability.sum_keeper import (
+    CHANGED_BLOCKS_KEPT_MAX,
     COMPARE_BYTES,
     FAILED_PAUSE_MS,
     IDLE_PAUSE_MS,
@@ -65,6 +66,21 @@ def test_a_changed_block_is_reported_once() -> None:
     assert keeper.statistics()[2:4] == (2, 1)
     (line,) = keeper.news
     assert "[128, 256)" in line and "wakelog log verify" in line
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_as_many_changed_blocks_are_named_as_are_kept(more: int) -> None:
+    fs = segments(4)
+    durable(fs, 4 * SEGMENT_BYTES)
+    keeper = SumKeeper(fs, CONFIG)
+    while keeper.step(0) == SUM_PAUSE_MS:
+        pass
+    for number in range(CHANGED_BLOCKS_KEPT_MAX + more):
+        change(fs, number * BLOCK_BYTES)
+    keeper.step(2 * ROUND_PAUSE_MS)
+    kept = CHANGED_BLOCKS_KEPT_MAX + min(more, 0)
+    assert (keeper.statistics().changed_blocks_count, len(keeper.news)) == (kept, kept)
+    assert "[0, 128)" in keeper.news[0], "the first are not pushed out by later ones"
 
 
 def test_a_round_is_compared_piece_by_piece() -> None:

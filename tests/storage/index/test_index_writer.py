@@ -291,3 +291,14 @@ def test_bulk_is_the_same_as_plain(
         disks.append(files(fs))
     assert disks[0] == disks[1]
     assert counts[: len(counts) // 2] == counts[len(counts) // 2 :]
+
+
+@pytest.mark.parametrize("last", ["", "k", "k l"])
+def test_bulk_fills_files_as_plain_does(functions: ScanFunctions, last: str) -> None:
+    """Whether the last key fills a file, or the first one after it."""
+    for count in range(12):
+        log = log_of(*[keys("k")] * count, keys(last))
+        disks = [MemoryFileSystem(), MemoryFileSystem()]
+        plain, bulk = put(disks[0], log), put(disks[1], log, functions)
+        assert files(disks[0]) == files(disks[1])
+        assert plain.files_made_count == bulk.files_made_count

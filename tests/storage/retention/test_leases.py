@@ -1,7 +1,9 @@
 """Leases: which reader holds what and for how long, and the file that keeps them."""
 
 import errno
+from random import Random
 
+import msgspec
 import pytest
 
 from tests.fakes.memory_file_system import MemoryFileSystem
@@ -15,6 +17,7 @@ from wakelog.storage.retention.leases import (
     LEASES_MAX,
     Lease,
     LeaseBook,
+    LeaseStatistics,
     read_leases,
     write_leases,
 )
@@ -237,3 +240,95 @@ def test_the_most_leases_there_can_be_fit_into_the_file(fs: MemoryFileSystem) ->
     ]
     write_leases(fs, PATHS, leases)
     assert read_leases(fs, PATHS) == tuple(leases)
+
+
+class PlainBook:
+    """What a book of leases says, without a file."""
+
+    def __init__(self) -> None:
+        self.leases: list[Lease] = []
+        self.granted = self.refused = self.expired = self.lost = 0
+
+    def held(self) -> list[Lease]:
+        return [lease for lease in self.leases if not lease.lost]
+
+    def find(self, lease_id: str) -> Lease | None:
+        return next((lease for lease in self.leases if lease.lease_id == lease_id), None)
+
+    def change(self, lease: Lease, **values: object) -> None:
+        changed = msgspec.structs.replace(lease, **values)
+        self.leases = [changed if one is lease else one for one in self.leases]
+
+    def grant(self, lease_id: str, begin: int, now_ms: int) -> Lease | None:
+        if len(self.held()) == LEASES_MAX:
+            self.refused += 1
+            return None
+        self.granted += 1
+        self.leases.append(Lease(lease_id, "reader", begin, 9000, now_ms + LEASE_MS))
+        return self.leases[-1]
+
+    def renew(self, lease_id: str, now_ms: int) -> Lease | None:
+        found = self.find(lease_id)
+        if found is not None and not found.lost:
+            self.change(found, expires_ms=now_ms + LEASE_MS)
+        return self.find(lease_id)
+
+    def end(self, lease_id: str) -> bool:
+        found = self.find(lease_id)
+        self.leases = [lease for lease in self.leases if lease is not found]
+        return found is not None
+
+    def expire(self, now_ms: int) -> None:
+        over = [lease for lease in self.leases if lease.expires_ms <= now_ms]
+        self.expired += sum(not lease.lost for lease in over)
+        self.leases = [lease for lease in self.leases if lease not in over]
+        for lease in self.leases:
+            if lease.expires_ms > now_ms + LEASE_MS:
+                self.change(lease, expires_ms=now_ms + LEASE_MS)
+
+    def lose_below(self, physical_offset: int) -> list[str]:
+        lost = [lease for lease in self.held() if lease.begin < physical_offset]
+        for lease in lost:
+            self.change(lease, lost="why")
+        self.lost += len(lost)
+        all_lost = [lease for lease in self.leases if lease.lost]
+        for lease in all_lost[: max(0, len(all_lost) - LEASES_MAX)]:
+            self.leases.remove(lease)
+        return [lease.lease_id for lease in lost]
+
+    def statistics(self) -> LeaseStatistics:
+        begin = min((lease.begin for lease in self.held()), default=0)
+        numbers = self.granted, self.refused, self.expired, self.lost
+        return LeaseStatistics(len(self.held()), begin, *numbers)
+
+
+@pytest.mark.parametrize("seed", [1, 3])
+def test_a_book_says_what_a_plain_one_says_and_its_file_the_same(
+    fs: MemoryFileSystem, seed: int
+) -> None:
+    """The clock is set back now and then, and more want a lease than may have one."""
+    fs.make_directories(PATHS.root)
+    book, plain, random, now_ms = LeaseBook(fs, PATHS, NOW_MS), PlainBook(), Random(seed), NOW_MS
+    for number in range(400):
+        now_ms += random.choice([0, 1, 1000, LEASE_MS // 24, -LEASE_MS // 64])
+        lease_id, begin = f"{random.randrange(number + 1)}", random.randrange(1, 9)
+        what = random.choice(["grant"] * 15 + ["renew", "renew", "end", "expire", "lose"])
+        if what == "grant":
+            found = book.grant(f"{number}", "reader", begin=begin, end=9000, now_ms=now_ms)
+            assert found == plain.grant(f"{number}", begin, now_ms)
+        elif what == "renew":
+            assert book.renew(lease_id, now_ms) == plain.renew(lease_id, now_ms)
+        elif what == "end":
+            assert book.end(lease_id) == plain.end(lease_id)
+        elif what == "expire":
+            before = plain.leases
+            plain.expire(now_ms)
+            assert book.expire(now_ms) == (plain.leases != before)
+        else:
+            below = random.choice([1] * 9 + [2, 9])
+            lost = book.lose_below(below, "why")
+            assert [lease.lease_id for lease in lost] == plain.lose_below(below)
+        assert (book.all(), book.statistics()) == (plain.leases, plain.statistics())
+        book.save_changes()
+        assert read_leases(fs, PATHS) == tuple(plain.leases)
+    assert min(plain.granted, plain.refused, plain.expired, plain.lost) > 0
