@@ -59,11 +59,15 @@ class Checkpoint:
         with store_errors(path, "open"):
             is_new = not fs.exists(path)
             self._fd = fs.open(path, create=True)
-            if fs.size(self._fd) < CHECKPOINT_BYTES:
-                fs.allocate(self._fd, CHECKPOINT_BYTES)
-            if is_new:
-                fs.sync(self._fd)
-                fs.sync_directory(dirname(path))
+            try:
+                if fs.size(self._fd) < CHECKPOINT_BYTES:
+                    fs.allocate(self._fd, CHECKPOINT_BYTES)
+                if is_new:
+                    fs.sync(self._fd)
+                    fs.sync_directory(dirname(path))
+            except OSError:
+                fs.close(self._fd)
+                raise
 
     def read(self) -> CheckpointTimes:
         """Return the times as they are in the file now."""

@@ -1,7 +1,7 @@
 """Recovery, step by step: find the log's end, cut what lies after it, say where dispatch begins.
 
 Runs in the Broker's process with the store's lock held, before any other process has a file open.
-The package's page lists the steps; the comments in `recover` have their numbers.
+The package's page lists the steps; the comments in `recover` and `_recover` have their numbers.
 
 Where we differ from 4.9.3:
 - Step 4 never begins at a segment that lies after one that may not be durable (`search.py`).
@@ -16,7 +16,7 @@ index.IndexService.load (4.9.3).
 """
 
 import sys
-from contextlib import closing
+from contextlib import ExitStack, closing
 from posixpath import join
 from typing import Final, NamedTuple
 
@@ -123,11 +123,27 @@ def recover(
     Raises: DamagedStore when only a guess could go on, and then nothing was changed; StoreFull when
     there is no room for the quarantine; StoreFailed.
     """
+    # 1: the segments
+    files = load_segments(fs, config, bridge=bridge and not cut_at_damage)
+    with ExitStack() as undo:
+        undo.callback(files.close)
+        report = _recover(fs, config, files, now_ms, cut_at_damage=cut_at_damage)
+        undo.pop_all()
+    return Recovered(report, files)
+
+
+def _recover(
+    fs: FileSystem,
+    config: StoreConfig,
+    files: MappedFileQueue,
+    now_ms: int,
+    *,
+    cut_at_damage: bool,
+) -> RecoveryReport:
     failed_sync = FailedSyncMark(fs, config.paths).is_set()
     clean_exit = not _is_aborted(fs, config.paths.abort) and not failed_sync
-    # 1, 2: the segments, and how far the log is durable
-    files = load_segments(fs, config, bridge=bridge and not cut_at_damage)
     times = _read_checkpoint(fs, config.paths.checkpoint)
+    # 2: how far the log is durable
     durable = known_durable(fs, config, files, times)
     if not durable.watermark:
         drop_sums_of_changed(fs, config.paths, files)
@@ -153,7 +169,7 @@ def recover(
     if not clean_exit and not (plan.by_position and durable.has_index):
         index_removed, index_end = _remove_untrusted_index(fs, config, times.index_ms)
         dispatch_from = max(files.min_offset, min(dispatch_from, index_end))
-    report = RecoveryReport(
+    return RecoveryReport(
         clean_exit=clean_exit,
         checked_from=plan.checked_from,
         log_begin=min(files.min_offset, end.physical_offset),
@@ -175,7 +191,6 @@ def recover(
         last_record=end.last_record,
         after_another_broker=_is_after_another_broker(fs, config, durable),
     )
-    return Recovered(report, files)
 
 
 def recover_derived(fs: FileSystem, config: StoreConfig) -> int:
