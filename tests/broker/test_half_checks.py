@@ -142,7 +142,10 @@ def test_a_put_that_is_refused_ends_the_round_before_it(harness: Harness, action
     records = harness.broker.read_due(batch.decisions)
     assert not harness.broker.carry_out_check(batch, records, harness.now_ms)
     assert offsets(harness) == (-1, -1)
-    assert harness.pushed(RequestCode.CHECK_TRANSACTION_STATE) == []
+    instructions = harness.instructions()
+    assert not [each for each in instructions if isinstance(each, Push)]
+    [line] = [each for each in instructions if isinstance(each, WriteLine)]
+    assert line.event == f"half message not put: {action}"
 
 
 def test_a_message_that_the_log_no_longer_has_is_passed(harness: Harness) -> None:

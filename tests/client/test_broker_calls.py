@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from bisect import bisect_left
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -180,3 +181,21 @@ def test_what_a_broker_is_asked(
     cluster.fail = note
     asyncio.run(call(cluster.calls()))  # type: ignore[arg-type]
     assert asked == [("a:10911", code, fields)]
+
+
+@pytest.mark.parametrize("hint", range(-2, 8))
+def test_wherever_a_broker_points_the_first_message_of_a_time_is_found(hint: int) -> None:
+    times = [0, 10, 10, 30, 30, 30]
+
+    class Pointing(BrokerCalls):
+        async def _search(self, queue: QueueAt, timestamp_ms: int) -> int:
+            return 2 + hint
+
+        async def _stored_ms(self, queue: QueueAt, queue_offset: int) -> int:
+            assert 2 <= queue_offset < 2 + len(times), "only what the queue has is read"
+            return times[queue_offset - 2]
+
+    calls = Pointing(FakeCluster(), ClientOptions((NAME_SERVER,)))
+    for time_ms in (-1, 0, 1, 10, 11, 30, 31):
+        found = asyncio.run(calls.first_at(AT, time_ms, (2, 2 + len(times))))
+        assert found == 2 + bisect_left(times, time_ms)

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from tests.client.clusters import NAME_SERVER
+from tests.client.group_cluster import two_queues
 from tests.client.odd_values import REFUSED_AS_NUMBER, REFUSED_AS_TEXT, numbers_of, texts_of
 from wakelog.client import Consumer, Tls
 from wakelog.client.consumer_arguments import (
@@ -90,3 +92,20 @@ def test_what_this_consumer_would_not_use_is_refused(name: str, given: dict[str,
 def test_what_is_no_queue_is_refused(wrong: Any) -> None:
     with pytest.raises(InvalidArgument, match=r"^queue is "):
         plain_queue(wrong)
+
+
+@pytest.mark.parametrize("broadcast", [False, True])
+@pytest.mark.parametrize(
+    ("start", "where"),
+    [
+        ("first", "CONSUME_FROM_FIRST_OFFSET"),
+        ("last", "CONSUME_FROM_LAST_OFFSET"),
+        (datetime(2026, 1, 1, tzinfo=UTC), "CONSUME_FROM_TIMESTAMP"),
+    ],
+)
+def test_brokers_hear_how_a_group_consumes(broadcast: bool, start: Any, where: str) -> None:
+    given: dict[str, Any] = {"group": "g", "topics": "T", "start": start, "broadcast": broadcast}
+    consumer = Consumer(NAME_SERVER, connect=two_queues().join, **given)
+    [said] = consumer._consumer_data()
+    model = "BROADCASTING" if broadcast else "CLUSTERING"
+    assert (said.group_name, said.message_model, said.consume_from_where) == ("g", model, where)

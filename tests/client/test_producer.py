@@ -3,6 +3,7 @@
 import asyncio
 import random
 import zlib
+from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from typing import Any
 
@@ -16,15 +17,18 @@ from tests.client.clusters import (
     instance_of,
     run_producer,
 )
+from tests.fakes.records import record
 from wakelog.client.errors import ClientError, InvalidArgument, NotAcknowledged
 from wakelog.client.messages import Message
 from wakelog.client.producer import Producer
+from wakelog.client.received import ReceivedMessage
 from wakelog.protocol.batch import decode_batch_body
 from wakelog.protocol.bodies import HeartbeatData
 from wakelog.protocol.body_codec import decode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.properties import decode_properties
+from wakelog.protocol.record import decode_record
 from wakelog.protocol.sys_flag import MESSAGE_COMPRESSED
 
 
@@ -350,3 +354,76 @@ def test_room_is_waited_for_as_long_as_a_send_may_take(retries_max: int, seconds
     timeout = timedelta(seconds=2)
     producer = Producer(NAME_SERVER, group="g", timeout=timeout, retries_max=retries_max)
     assert producer._buffer._room_seconds_max == seconds
+
+
+def test_a_producer_is_started_once() -> None:
+    async def main() -> None:
+        producer = Producer(NAME_SERVER, connect=instance_of(one_topic()))
+        await producer.start()
+        with pytest.raises(ClientError, match="is open already"):
+            await producer.start()
+        await producer.send("T", b"x")  # and goes on
+        await producer.close()
+        with pytest.raises(ClientError, match="was closed"):
+            await producer.start()
+
+    asyncio.run(main())
+
+
+REPLY_TO = "CLUSTER\1c\2CORRELATION_ID\1k\2REPLY_TO_CLIENT\1a@1\2TTL\0013000\2"
+REQUEST = ReceivedMessage(decode_record(record(0, REPLY_TO.encode())))
+
+CALLS: dict[str, Callable[[Producer], Coroutine[Any, Any, object]]] = {
+    "send": lambda producer: producer.send("T", b"x"),
+    "send_many": lambda producer: producer.send_many([Message("T", b"x")]),
+    "send_oneway": lambda producer: producer.send_oneway(Message("T", b"x")),
+    "transaction": lambda producer: producer.transaction("T", b"x").__aenter__(),
+    "request": lambda producer: producer.request("T", b"x", timeout=timedelta(seconds=1)),
+    "reply": lambda producer: producer.reply(REQUEST, b"x"),
+    "queues": lambda producer: producer.queues("T"),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_whatever_a_producer_is_asked_for_it_is_open_and_of_one_loop(
+    call: Callable[[Producer], Coroutine[Any, Any, object]],
+) -> None:
+    cluster = one_topic()
+
+    async def main() -> None:
+        async with Producer(NAME_SERVER, group="g", connect=instance_of(cluster)) as producer:
+            with pytest.raises(ClientError, match="another event loop uses this producer"):
+                await asyncio.to_thread(asyncio.run, call(producer))
+        with pytest.raises(ClientError, match="this producer is not open"):
+            await call(producer)
+
+    asyncio.run(main())
+    assert cluster.stored == []
+
+
+def test_closing_a_producer_waits_for_its_messages() -> None:
+    class Slow(FakeCluster):
+        async def invoke(
+            self, address: str, command: RemotingCommand, *, timeout_ms: int
+        ) -> RemotingCommand:
+            if command.code in SENDS:
+                began.set()
+                await answered.wait()
+            return await super().invoke(address, command, timeout_ms=timeout_ms)
+
+    began, answered = asyncio.Event(), asyncio.Event()
+
+    async def main() -> None:
+        producer = Producer(NAME_SERVER, connect=instance_of(Slow(routes={"T": {"a": 4}})))
+        await producer.start()
+        sending = asyncio.create_task(producer.send("T", b"x"))
+        await began.wait()
+        closing = asyncio.create_task(producer.close())
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not closing.done()
+        answered.set()
+        await closing
+        assert (await sending).broker == "a"
+
+    asyncio.run(main())

@@ -1,15 +1,24 @@
 """Rows of pulls: which pulls become rows, what is open, what a queue gives and keeps."""
 
+from typing import NamedTuple
+
 import pytest
 
 from tests.client.clusters import messages
 from tests.client.group_cluster import SETTLER
 from tests.fakes.records import record
 from wakelog.client import pulled_rows
+from wakelog.client.process_queue import ProcessQueue
 from wakelog.client.pulled_rows import PulledRows, RowQueue, scan
 from wakelog.compiled.library import CHOICE
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.sys_flag import TRANSACTION_PREPARED
+
+
+class Item(NamedTuple):
+    queue_offset: int
+    size_bytes: int
+
 
 QUEUE = MessageQueue("T", "a", 0)
 pytestmark = pytest.mark.skipif(CHOICE.library is None, reason=str(CHOICE))
@@ -107,3 +116,13 @@ def test_a_full_queue_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     assert queue.full_reason == "over 3 rows wait for ack_arrow()"
     queue.clear()
     assert (queue.full_reason, queue.first_open, queue.take(0, 9)) == ("", None, [])
+
+
+def test_a_queue_that_begins_elsewhere_has_no_row_of_before() -> None:
+    queue = ProcessQueue[Item](QUEUE, 0)
+    queue.rows.put(rows_of(4))
+    queue.rows.put(rows_of(4, 4))
+    assert len(queue.rows.take(0, 4)) == 1
+    queue.restart(9)
+    assert (queue.messages_count, queue.in_hand_count, queue.committable) == (0, 0, 9)
+    assert queue.rows.take(0, 9) == [] and not queue.rows.size_bytes

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from tests.client.clusters import NAME_SERVER, FakeCluster, message
+from wakelog.client import send_buffer
 from wakelog.client.errors import NotAcknowledged
 from wakelog.client.messages import EncodedMessage, SendRequest
 from wakelog.client.options import ClientOptions
@@ -219,6 +220,32 @@ def test_a_sender_that_is_cancelled_with_its_room_gives_it_back() -> None:
         assert second.cancelled() and held.messages_count == 1
         await sender.answer(1)
         await third
+        assert held.messages_count == 0
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_closing_ends_with_the_last_answer_or_with_its_time(
+    monkeypatch: pytest.MonkeyPatch, answered: bool
+) -> None:
+    monkeypatch.setattr(send_buffer, "CLOSE_SECONDS_MAX", 60.0 if answered else 0.01)
+
+    async def run() -> None:
+        sender = HeldSender()
+        held = buffer(sender)
+        _, second = begin(held, numbered(2))
+        await settle()
+        await sender.answer(1)
+        closing = asyncio.create_task(held.close())
+        await settle()
+        if answered:
+            await sender.answer(2)
+            assert closing.done()
+        else:
+            await closing
+            await settle()
+            assert second.cancelled(), "a request that is under way still is given up"
         assert held.messages_count == 0
 
     asyncio.run(run())

@@ -1,7 +1,9 @@
 """One contract, three file systems: the real one, a plain one in memory, the simulated disk's."""
 
 import errno
+import fcntl
 import os
+import struct
 import subprocess
 import sys
 from collections.abc import Callable
@@ -456,3 +458,22 @@ def test_how_full_a_disk_without_space_is_cannot_be_said() -> None:
     assert DiskUsage(0, 0, 0).used_percent is None
     assert [DiskUsage(100, used, 100 - used).used_percent for used in (0, 1, 100)] == [0, 1, 100]
     assert DiskUsage(1000, 1, 999).used_percent == 1, "rounded up"
+
+
+@pytest.mark.parametrize(
+    ("kind", "pid", "holder"),
+    [
+        (fcntl.F_WRLCK, 7, 7),
+        (fcntl.F_WRLCK, 1, 1),
+        (fcntl.F_WRLCK, 0, None),  # on another machine
+        (fcntl.F_WRLCK, -1, None),
+        (fcntl.F_UNLCK, 7, None),
+    ],
+)
+@pytest.mark.skipif(sys.platform == "darwin", reason="laid out as Linux does")
+def test_the_holder_of_a_lock_is_a_process_of_this_machine(
+    monkeypatch: pytest.MonkeyPatch, kind: int, pid: int, holder: int | None
+) -> None:
+    answered = struct.pack("@hhqqi", kind, 0, 0, 1, pid)
+    monkeypatch.setattr("fcntl.fcntl", lambda fd, command, request: answered)
+    assert FileSystem().lock_holder(3, 0) == holder

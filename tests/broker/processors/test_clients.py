@@ -6,6 +6,7 @@ import pytest
 
 from tests.broker.harness import NOW_MS, FakeChannel, Harness, sql_subscription, subscription
 from wakelog.broker import filter_servers
+from wakelog.broker import state as broker_state
 from wakelog.broker.consumer_notices import PERIOD_MS_MAX
 from wakelog.broker.decision import (
     Appender,
@@ -16,6 +17,7 @@ from wakelog.broker.decision import (
 )
 from wakelog.broker.effects import Work
 from wakelog.broker.registration import registration
+from wakelog.broker.table_limits import TableLimits
 from wakelog.protocol.bodies import (
     CheckClientRequestBody,
     ConsumerData,
@@ -329,3 +331,18 @@ def test_a_filter_server_is_announced_to_name_servers(
     harness.broker.tick(harness.now_ms)
     assert CloseChannel(7) in harness.instructions()
     assert announced() == []
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_heartbeat_names_as_many_groups_as_a_connection_may_have(
+    make_harness: MakeHarness, monkeypatch: pytest.MonkeyPatch, more: int
+) -> None:
+    limits = TableLimits(memberships_per_connection=4)
+    monkeypatch.setattr(broker_state, "DEFAULT_LIMITS", limits)
+    harness = make_harness()
+    consumers = [ConsumerData(f"g{number}") for number in range(2)]
+    producers = [ProducerData(f"p{number}") for number in range(2 + more)]
+    body = encode_body(HeartbeatData("c", producers, consumers))
+    response = harness.ask(RequestCode.HEART_BEAT, body=body)
+    assert (response.code == ResponseCode.SUCCESS) == (not more)
+    assert (harness.broker.state.consumers.get("g0") is None) == bool(more)

@@ -1,5 +1,7 @@
 """Codes 28 and 315."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from tests.broker.harness import NOW_MS, Harness
@@ -165,3 +167,16 @@ def test_an_unknown_item_is_an_error(harness: Harness) -> None:
     response = harness.ask(RequestCode.VIEW_BROKER_STATS_DATA, fields)
     assert response.code == ResponseCode.SYSTEM_ERROR
     assert response.remark == "The stats <TOPIC_PUT_NUMS> <absent> not exist"
+
+
+def test_a_pool_says_how_much_is_to_be_copied_and_how_many_buffers_are_free(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(harness.store, "transient_pool", SimpleNamespace(free_count=3))
+    harness.send()
+    counted = harness.store.statistics()
+    counted["appended_offset"] = counted["max_physical_offset"] + 1_024
+    monkeypatch.setattr(harness.store, "statistics", lambda: counted)
+    info = runtime_info(harness)
+    assert info["remainTransientStoreBufferNumbs"] == "3"
+    assert info["remainHowManyDataToCommit"] == "1.0 KiB"

@@ -202,7 +202,17 @@ def test_a_founder_has_its_log_from_before_the_first_epoch(
     assert not node.epochs.is_seeding
     assert (proposal.state.master, proposal.state.renewed) == (1, 1)
     assert proposal.state.replicas == {1: ADDRESSES[1]}
-    assert node.replaced(proposal, "1") == [TakeRole(1, end)]
+
+
+@pytest.mark.parametrize(("last_epoch", "may_found"), [(None, True), (0, True), (1, False)])
+def test_a_founder_that_is_started_again_may_found_until_it_has_led(
+    last_epoch: int | None, may_found: bool
+) -> None:
+    node = Node(end=70, may_found=True, belongs=False)
+    lines = () if last_epoch is None else (EpochLine(last_epoch, 0),)
+    node.epochs.join(bytes(range(16)), lines, is_seeding=False)
+    assert len(node.read(None, "")) == may_found
+    assert (node.election.refusal == LOST) is not may_found
 
 
 def test_a_refusal_is_over_with_its_cause() -> None:

@@ -246,3 +246,23 @@ def test_a_segment_that_is_removed_meanwhile_is_passed_over() -> None:
     fd = fs.open(segment_path(0), create=True)
     fs.close(fd)
     assert all(isinstance(one, int) for one in compared)
+
+
+@pytest.mark.parametrize("size_bytes", [1_024, 1_025, 1_055, 4_100, 4_159])
+def test_a_segment_of_any_length_is_compared_to_its_end(size_bytes: int) -> None:
+    """Its last block may be shorter."""
+    fs, config = MemoryFileSystem(), small_config(commit_log_file_bytes=size_bytes)
+    write_file(fs, segment_path(0), bytes(size_bytes))
+    writer = SumWriter(fs, config)
+    while writer.step(size_bytes, size_bytes):
+        pass
+    assert writer.summed_bytes == size_bytes
+    for place in {0, size_bytes // 2, size_bytes - 1}:
+        fd = fs.open(segment_path(0))
+        fs.pwrite(fd, b"x", place)
+        [found] = [one for one in compare_sums(fs, config) if isinstance(one, ChangedBlock)]
+        assert found.begin <= place < found.end <= size_bytes
+        sound = [one for one in compare_sums(fs, config) if isinstance(one, int)]
+        assert sum(sound) == size_bytes - (found.end - found.begin)
+        fs.pwrite(fd, b"\0", place)
+        fs.close(fd)
