@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -29,6 +31,8 @@ from wakelog.actors.registers.register import (
 from wakelog.broker.replication.election import (
     Election,
     ElectionSettings,
+    ReadRegister,
+    ReplaceState,
     Role,
     StepDown,
     TakeRole,
@@ -37,7 +41,7 @@ from wakelog.broker.replication.epochs import SLOTS, Epochs
 from wakelog.broker.replication.group_state import GroupState, ReplicaAddress, VersionedState
 from wakelog.broker.replication.takeover import accept_loss, hand_over
 from wakelog.storage.durability.slot_file import SlotFile
-from wakelog.storage.errors import StoreFailed
+from wakelog.storage.errors import StoreError, StoreFailed
 from wakelog.storage.file_system import FileSystem
 
 LOG_ID = bytes(range(16))
@@ -345,3 +349,87 @@ async def test_an_elector_that_rests_asks_for_nothing_until_its_time_has_come(
         replica.elector.work()
     assert asked_ms == [1_000, 1_001, 1_501, 1_502]
     await replica.end()
+
+
+class Hearing:
+    """An election that notes what it hears, and wants one thing of its register."""
+
+    refusal = ""
+    in_sync = True
+
+    def __init__(self, action: ReadRegister | ReplaceState) -> None:
+        self.actions: list[ReadRegister | ReplaceState] = [action]
+        self.heard: list[tuple[object, ...]] = []
+
+    def tick(self, now_ms: int) -> None:
+        """Want nothing more."""
+
+    def on_read(self, call: int, found: VersionedState, now_ms: int) -> None:
+        self.heard.append(("read", call, found.version))
+
+    def on_replaced(self, call: int, version: str | None, now_ms: int) -> None:
+        self.heard.append(("replaced", call, version))
+
+    def on_no_answer(self, call: int, now_ms: int) -> None:
+        self.heard.append(("no answer", call))
+
+    def step_down(self, cause: str, now_ms: int) -> None:
+        self.heard.append(("step down",))
+
+
+@pytest.mark.parametrize(
+    ("answer", "read", "replaced", "cause"),
+    [
+        ("9", [("read", 7, "9")], [("replaced", 7, "9")], ""),
+        (StaleVersion("newer"), [("replaced", 7, None)], [("replaced", 7, None)], ""),
+        (RegisterUnreachable("away", "wait"), [("no answer", 7)], [("no answer", 7)], "away. wait"),
+        (StoreError("the disk"), [], [], "the disk"),
+        (
+            KeyError("of ours"),
+            [("step down",), ("no answer", 7)],
+            [("step down",), ("no answer", 7)],
+            "KeyError('of ours')",
+        ),
+    ],
+)
+@on_loop
+async def test_an_election_hears_what_became_of_each_call(
+    answer: str | Exception,
+    read: list[tuple[object, ...]],
+    replaced: list[tuple[object, ...]],
+    cause: str,
+) -> None:
+    def answered(*_: object) -> Any:
+        if isinstance(answer, Exception):
+            raise answer
+        return VersionedState(STATE, answer) if isinstance(action, ReadRegister) else answer
+
+    group: Any = SimpleNamespace(read=answered, replace=answered, close=lambda: None)
+    for action, expected in ((ReadRegister(7), read), (ReplaceState(7, STATE, "8"), replaced)):
+        election: Any = Hearing(action)
+        elector = Elector(election, group, lambda change: None)
+        elector.work()
+        assert elector._under_way is not None
+        await elector._under_way
+        assert (election.heard, elector.cause) == (expected, cause)
+        await elector.stop()
+
+
+@on_loop
+async def test_an_elector_that_was_stopped_decides_nothing_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(elector_module, "TICK_SECONDS", 0.0)
+    election: Any = Hearing(ReadRegister(7))
+    ticks: list[int] = []
+    election.actions, election.tick = [], ticks.append
+    group: Any = SimpleNamespace(close=lambda: None)
+    elector = Elector(election, group, lambda change: None)
+    elector.start()
+    while not ticks:
+        await asyncio.sleep(0)
+    await elector.stop()
+    ticks.clear()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert ticks == []
