@@ -105,11 +105,8 @@ class Instruments:
 
     @property
     def quick(self) -> QuickSpans | None:
-        """What makes spans that nobody else writes to, at less cost; None if `tracer` has to."""
-        if (quick := self._quick) is None:
-            if self._known is not None or self.tracer is None:
-                return None
-            quick = self._quick
+        """What makes spans that nobody else writes to, at less cost. Ask `tracer` first."""
+        quick = self._quick
         return quick if quick is not None and quick.usable else None
 
     @property

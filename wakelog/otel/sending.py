@@ -73,22 +73,17 @@ class SendSpans:
         def send(
             self_: Producer, topic: str, body: bytes | str, **fields: Any
         ) -> Coroutine[Any, Any, Receipt]:
-            context, quick, root = current(), instruments.quick, NOT_DRAWN
-            if context:
-                if instruments.tracer is None or is_suppressed(context):
-                    return _passing_on(method(self_, topic, body, **fields))
-            elif quick is not None and is_default():
+            context, root = current(), NOT_DRAWN
+            if instruments.tracer is None or (context and is_suppressed(context)):
+                running: Coroutine[Any, Any, Receipt] = method(self_, topic, body, **fields)
+                return _passing_on(running) if context else running
+            if (quick := instruments.quick) is None:
+                return self._send(method, self_, topic, body, fields)
+            if not context and is_default():
                 root = quick.draw()
                 if root.properties and not root.trace_id:
                     return send_appending(self_, root.properties, topic, body, fields)
-            if quick is not None:
-                return _send_quickly(
-                    quick, context, root, send_appending, self_, topic, body, fields
-                )
-            if instruments.tracer is not None:
-                return self._send(method, self_, topic, body, fields)
-            running: Coroutine[Any, Any, Receipt] = method(self_, topic, body, **fields)
-            return running
+            return _send_quickly(quick, context, root, send_appending, self_, topic, body, fields)
 
         return send
 
