@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from wakelog.client import loop_thread
-from wakelog.client.errors import ClientError
+from wakelog.client.errors import ClientError, NotAcknowledged
 from wakelog.client.loop_thread import LoopThread
 
 SECONDS_MAX = 10.0
@@ -112,3 +112,52 @@ def test_the_loop_itself_cannot_wait_for_the_loop(loop: LoopThread) -> None:
         return loop.is_in_thread()
 
     assert loop.run(call()) and not loop.is_in_thread()
+
+
+def test_what_is_under_way_when_the_last_user_leaves_gets_an_error() -> None:
+    loop = LoopThread()
+    loop.acquire()
+    has_begun = threading.Event()
+    found: list[object] = []
+
+    async def wait_for_ever() -> None:
+        has_begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            found.append("ended")
+
+    def call() -> None:
+        with pytest.raises(NotAcknowledged, match="closed while this call was under way"):
+            loop.run(wait_for_ever())
+        found.append("called")
+
+    caller = threading.Thread(target=call, daemon=True)
+    caller.start()
+    assert has_begun.wait(SECONDS_MAX)
+    loop.release()
+    caller.join(SECONDS_MAX)
+    assert found == ["ended", "called"]
+
+
+def test_threads_that_call_while_the_last_user_leaves_all_come_to_an_end() -> None:
+    loop = LoopThread()
+    for _ in range(50):
+        loop.acquire()
+        is_calling = threading.Event()
+
+        def call(is_calling: threading.Event = is_calling) -> None:
+            with pytest.raises(ClientError):
+                while True:
+                    loop.run(asyncio.sleep(0))
+                    is_calling.set()
+
+        callers = [threading.Thread(target=call, daemon=True) for _ in range(3)]
+        for each in callers:
+            each.start()
+        assert is_calling.wait(SECONDS_MAX)
+        loop.release()
+        for each in callers:
+            each.join(SECONDS_MAX)
+            assert not each.is_alive()

@@ -107,6 +107,14 @@ class NoReply(ClientError):
     """A request was stored, and no consumer replied in time."""
 
 
+def closed_meanwhile() -> NotAcknowledged:
+    """Return the error for a call that was under way when its client was closed."""
+    return NotAcknowledged(
+        "the client was closed while this call was under way",
+        "What it sent may be stored, or not. Close a client after its last call",
+    )
+
+
 def unexpected(work: str, error: Exception) -> ClientError:
     """Log an error that nobody expected, and return the one that its user gets."""
     logger.error("%s failed", work, exc_info=error)

@@ -1,7 +1,9 @@
 """LoopThread: the loop of the clients that have no loop of their own, in a thread.
 
-Invariants: the thread lives while it has users; a call that is interrupted ends in the loop, too;
-what was put off is called before what is run after it.
+Invariants:
+    - the thread lives while it has users; a call that they leave under way gets an error.
+    - a call that is interrupted ends in the loop, too.
+    - what was put off is called before what is run after it.
 """
 
 import asyncio
@@ -9,14 +11,17 @@ import functools
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
-from wakelog.client.errors import ClientError, log_unexpected
+from wakelog.client.errors import ClientError, closed_meanwhile, log_unexpected
 from wakelog.network.background import start_thread
 
 PUT_OFF_SECONDS: Final = 0.01
 """How long a call may be put off. It bounds how many are, too: a caller settles what it has."""
+END_SECONDS_MAX: Final = 5.0
+"""How long the thread waits for calls that it has cancelled."""
 
 Result = TypeVar("Result")
 
@@ -28,7 +33,7 @@ class LoopThread:
 
     def __init__(self) -> None:
         """Start no thread yet."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a handler of signals may call in the middle of a call
         self._users_count = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -45,33 +50,40 @@ class LoopThread:
                 self._thread = start_thread(run, _on_failed, name="wakelog-client")
 
     def release(self) -> None:
-        """End the thread after the last user."""
+        """End the thread after the last user, and what other threads still wait for."""
         with self._lock:
             self._users_count -= 1
-            if self._users_count or self._loop is None or self._thread is None:
+            loop, thread = self._loop, self._thread
+            if self._users_count or loop is None or thread is None:
                 return
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
-            self._loop = self._thread = None
+            self._loop = self._thread = None  # from now on nothing is run
             self._put_off.clear()
             self._has_timer = False
+            loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
 
     def is_in_thread(self) -> bool:
         """Return whether the loop's own thread calls, which cannot wait for the loop."""
         return threading.current_thread() is self._thread
 
     def run(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
-        """Run a coroutine in the loop and return its result. Raises: ClientError without a loop."""
-        loop = self._loop
-        if loop is None or self.is_in_thread():
-            coroutine.close()
-            raise ClientError("this client is not open here", "Use it inside of `with`")
-        if self._put_off:
-            loop.call_soon_threadsafe(self._call_all)
-        future = asyncio.run_coroutine_threadsafe(coroutine, loop)
+        """Run a coroutine in the loop and return its result.
+
+        Raises: ClientError without a loop; NotAcknowledged if the last user leaves meanwhile.
+        """
+        with self._lock:
+            loop = self._loop
+            if loop is None or self.is_in_thread():
+                coroutine.close()
+                raise ClientError("this client is not open here", "Use it inside of `with`")
+            if self._put_off:
+                loop.call_soon_threadsafe(self._call_all)
+            future = asyncio.run_coroutine_threadsafe(coroutine, loop)
         try:
             return future.result()
+        except CancelledError:
+            raise closed_meanwhile() from None
         except BaseException:
             future.cancel()  # after KeyboardInterrupt; without effect on one that is done
             raise
@@ -108,13 +120,25 @@ class LoopThread:
 
 
 def _run_on(loop: asyncio.AbstractEventLoop) -> None:
-    """Run a loop until it is stopped, also after `sys.exit()` in a function that a user gave.
+    """Run a loop until it is stopped, and cancel what is under way then.
 
-    That call's own user gets it. The thread is for all users: without it they would wait for ever.
+    It goes on after `sys.exit()` in a function that a user gave. That call's own user gets it. The
+    thread is for all users: without it they would wait for ever.
     """
     while True:
         try:
             loop.run_forever()
         except (SystemExit, KeyboardInterrupt):
             continue
-        return
+        break
+    loop.run_until_complete(_end_all())
+
+
+async def _end_all() -> None:
+    """Cancel what is under way; those who wait hear of its end, and of what has ended just now."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks, timeout=END_SECONDS_MAX)
+    await asyncio.sleep(0)
