@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import ssl
 import subprocess
 import sys
 import threading
@@ -24,6 +25,7 @@ from wakelog.client.messages import Message
 from wakelog.client.receipts import Receipt
 from wakelog.client.sync import LOOP, Blocking, blocking, blocking_context
 from wakelog.client.transactions import TransactionState
+from wakelog.network.client import RemotingClient
 from wakelog.testing import EmbeddedBroker
 
 
@@ -473,6 +475,15 @@ def test_a_tool_that_replaces_the_send_of_the_twin_sees_every_message(
         monkeypatch.undo()
         producer.send("V", b"4")
     assert seen == [b"2", b"3"]
+
+
+def test_its_own_connections_read_no_certificate_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    twin = aio.Producer(NAME_SERVER, tls=True)
+    monkeypatch.setattr(ssl, "SSLContext", None)
+    lone = twin._lone_sender(LOOP.run)
+    connections = twin._instance.connections
+    assert lone is not None and isinstance(connections, RemotingClient)
+    assert lone._client._tls is connections.tls is not None
 
 
 @pytest.mark.parametrize("more", [{"trace": True}, {"namespace": "N"}])

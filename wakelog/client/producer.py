@@ -63,7 +63,6 @@ from wakelog.client.unique_ids import UniqueIds
 from wakelog.network.background import awaited
 from wakelog.network.blocking_client import BlockingClient
 from wakelog.network.client import RemotingClient, signing
-from wakelog.network.tls import make_context
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.java import INT_MAX
 from wakelog.protocol.names import is_topic
@@ -143,12 +142,12 @@ class Producer(OpenedByUser):
         run: has the loop do something, and waits for it.
         """
         options, instance = self._options, self._instance
+        connections = instance.connections
         is_plain = options.dial is None and not options.namespace and self._tracer is None
-        if not is_plain or not isinstance(instance.connections, RemotingClient):
+        if not is_plain or not isinstance(connections, RemotingClient):
             return None
-        tls = None if options.tls is None else make_context(options.tls)
         return LoneSender(
-            BlockingClient(tls, before_send=signing(options.credentials)),
+            BlockingClient(connections.tls, before_send=signing(options.credentials)),
             options,
             instance.routes,
             self._topics,

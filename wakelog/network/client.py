@@ -136,6 +136,11 @@ class RemotingClient:
         self.calls_count = 0  # requests that wait for a response or a connection
         self._is_closed = False
 
+    @property
+    def tls(self) -> ssl.SSLContext | None:
+        """What its connections begin with, for others to the same servers; None without TLS."""
+        return self._tls
+
     async def invoke(
         self, address: str, command: RemotingCommand, *, timeout_ms: int
     ) -> RemotingCommand:
