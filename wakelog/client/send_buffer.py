@@ -14,7 +14,12 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from wakelog.client.errors import ClientError, NotAcknowledged, log_unexpected
+from wakelog.client.errors import (
+    ClientError,
+    NotAcknowledged,
+    closed_meanwhile,
+    log_unexpected,
+)
 from wakelog.client.lanes import ORDERED_REQUESTS_MAX, SendLane, Waiting
 from wakelog.client.messages import EncodedMessage, LaneName, SendRequest
 from wakelog.client.receipts import Receipt, receipt_of, receipts_of
@@ -188,9 +193,10 @@ class SendBuffer:
             if left:
                 await self._send_batch(left)
         except Exception as error:
-            for each in taken:
-                if not each.waiter.done():
-                    each.waiter.set_exception(error)
+            _fail(taken, error)
+        except asyncio.CancelledError:  # `close` waits no longer
+            _fail(taken, closed_meanwhile())
+            raise
         finally:
             for each in taken:
                 each.waiter.cancel()  # without effect on those that are done
@@ -205,11 +211,16 @@ class SendBuffer:
                 for each in batch:
                     await self._send_batch([each])
                 return
-            for each in batch:
-                if not each.waiter.done():
-                    each.waiter.set_exception(error)
+            _fail(batch, error)
             return
         receipts = receipts_of([message.unique_key for message in messages], stored)
         for each, receipt in zip(batch, receipts, strict=True):
             if not each.waiter.done():
                 each.waiter.set_result(receipt)
+
+
+def _fail(batch: Sequence[Waiting[asyncio.Future[Receipt]]], error: Exception) -> None:
+    """Give those who still wait an error."""
+    for each in batch:
+        if not each.waiter.done():
+            each.waiter.set_exception(error)
