@@ -1,9 +1,11 @@
 """A sender whose caller waits: what it sends, and what it leaves to the loop."""
 
 import asyncio
+import sys
 import threading
 from collections.abc import Callable
 from datetime import timedelta
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -32,7 +34,7 @@ class FakeClient(BlockingClient):
     def __init__(self, cluster: FakeCluster) -> None:
         self.cluster = cluster
         self.meanwhile: Callable[[], None] = lambda: None
-        self.is_closed = False
+        self.is_closed = self.has_ended_call = False
 
     def invoke(self, address: str, command: RemotingCommand, *, timeout_ms: int) -> RemotingCommand:
         self.meanwhile()
@@ -44,6 +46,9 @@ class FakeClient(BlockingClient):
 
     def close(self) -> None:
         self.is_closed = True
+
+    def end_call(self) -> None:
+        self.has_ended_call = True
 
 
 class Sending:
@@ -187,8 +192,59 @@ def test_close_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     sending = Sending()
     sending.client.meanwhile = sending.sender.close
     assert sending.send() is not None
-    assert sending.client.is_closed
+    assert sending.client.has_ended_call and sending.client.is_closed
     assert sending.send() is None
+
+
+def test_a_message_that_close_has_ended_may_be_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lone_sender, "CLOSE_SECONDS_MAX", 0.01)
+    sending = Sending()
+    sending.client.meanwhile = sending.sender.close
+    sending.cluster.fail = lost
+    with pytest.raises(NotAcknowledged, match=r"closed while .* may be stored") as raised:
+        sending.send()
+    assert "no answer" in str(raised.value.__cause__)
+    assert sending.client.is_closed and not sending.again
+
+
+def test_a_message_whose_loop_has_ended_may_be_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    sending = Sending()
+    sending.cluster.fail = lost
+
+    def ended(*_: Any) -> Stored:
+        raise ClientError("this client is not open here", "Use it inside of `with`")
+
+    monkeypatch.setattr(sending.sender, "_send_again", ended)
+    with pytest.raises(NotAcknowledged, match=r"may be stored"):
+        sending.send()
+
+
+def test_an_interruption_anywhere_leaves_the_next_send_free() -> None:
+    """An exception of a handler of signals may come after each call that Python makes."""
+    sending = Sending()
+    places = 0
+    while True:
+        left = places
+
+        def interrupt(frame: FrameType, event: str, what: Any) -> None:
+            nonlocal left
+            if event == "c_return" and frame.f_code is LoneSender.send.__code__:
+                left -= 1
+                if left < 0:
+                    sys.setprofile(None)
+                    raise KeyboardInterrupt
+
+        sys.setprofile(interrupt)
+        try:
+            assert sending.send() is not None
+        except KeyboardInterrupt:
+            places += 1
+        else:
+            break
+        finally:
+            sys.setprofile(None)
+        assert sending.send() is not None
+    assert places
 
 
 def test_only_a_first_attempt_is_made_here() -> None:

@@ -486,6 +486,20 @@ def test_its_own_connections_read_no_certificate_again(monkeypatch: pytest.Monke
     assert lone._client._tls is connections.tls is not None
 
 
+def test_an_interruption_of_its_close_closes_the_twin(
+    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with (
+        pytest.raises(KeyboardInterrupt),
+        sync.Producer(broker.name_server, group="p") as producer,
+    ):
+        monkeypatch.setattr(producer._lone, "close", interrupted)
+    assert not producer.twin.is_open and not threads()
+
+
 @pytest.mark.parametrize("more", [{"trace": True}, {"namespace": "N"}])
 def test_traces_and_namespaces_go_by_the_loop(broker: EmbeddedBroker, more: Any) -> None:
     with sync.Producer(broker.name_server, group="p", **more) as producer:

@@ -4,6 +4,7 @@ import signal
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,7 +13,13 @@ import pytest
 
 from wakelog.network import blocking_client
 from wakelog.network.blocking_client import BlockingClient
-from wakelog.network.errors import CallTimeout, ConnectFailed, SendFailed, TlsFailed
+from wakelog.network.errors import (
+    CallTimeout,
+    ClientClosed,
+    ConnectFailed,
+    SendFailed,
+    TlsFailed,
+)
 from wakelog.network.tls import Tls, make_context
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.frame import FrameDecoder, encode_frame
@@ -172,6 +179,76 @@ def test_a_server_that_sends_without_an_end_does_not_keep_the_caller(
 
     with serving(chatter) as address, pytest.raises(CallTimeout):
         call(client, address, b"", timeout_ms=50)
+
+
+def test_one_time_limit_holds_for_all_steps(client: BlockingClient) -> None:
+    """The server takes the request slowly, and then sends what nobody waits for."""
+    is_over = threading.Event()
+
+    def serve(connection: socket.socket) -> None:
+        is_over.wait(0.6)
+        left_bytes = 12 << 20
+        while left_bytes > 0 and (data := connection.recv(1 << 20)):
+            left_bytes -= len(data)
+        is_over.wait(0.6)
+        connection.sendall(encode_frame(RemotingCommand(40)))
+        assert is_over.wait(TIMEOUT_MS / 1000)
+
+    with serving(serve) as address:
+        began_seconds = time.monotonic()
+        with pytest.raises(CallTimeout, match="no answer within 1500 ms"):
+            call(client, address, bytes(12 << 20), timeout_ms=1500)
+        took_seconds = time.monotonic() - began_seconds
+        is_over.set()
+    assert 1.4 < took_seconds < 2.1
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
+def test_a_handshake_without_an_end_ends_in_time(tls: bool) -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as listening:
+        held = []
+        if not tls:  # the kernel takes two more than it was told, and drops the others
+            for _ in range(2):
+                held.append(socket.socket())
+                held[-1].setblocking(False)
+                held[-1].connect_ex(listening.getsockname())
+        client = BlockingClient(make_context(Tls(checks_server=False)) if tls else None)
+        began_seconds = time.monotonic()
+        with pytest.raises(ConnectFailed, match=r"no connection within 0\.[12]"):
+            call(client, f"127.0.0.1:{listening.getsockname()[1]}", b"", timeout_ms=200)
+        assert 0.1 < time.monotonic() - began_seconds < 1
+        for each in held:
+            each.close()
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
+def test_another_thread_may_end_the_call_under_way(tls: bool) -> None:
+    client = BlockingClient(make_context(Tls(checks_server=False)) if tls else None)
+
+    def serve(connection: socket.socket) -> None:
+        next(requests(connection))
+        client.end_call()
+        assert connection.recv(1) == b"", "the client closes"
+
+    with serving(serve, tls=tls) as address:
+        began_seconds = time.monotonic()
+        with pytest.raises(SendFailed, match="the connection was lost"):
+            call(client, address, b"")
+        assert time.monotonic() - began_seconds < TIMEOUT_MS / 2000, "it was woken up"
+    assert not client._connections
+
+
+def test_a_call_that_connects_while_it_is_ended_sends_nothing() -> None:
+    client = BlockingClient()
+
+    def serve(connection: socket.socket) -> None:
+        assert connection.recv(1) == b""
+
+    with serving(serve) as address:
+        client.end_call()
+        with pytest.raises(ClientClosed):
+            call(client, address, b"")
+        client.close()
 
 
 def test_a_bad_frame_fails_the_request(client: BlockingClient) -> None:

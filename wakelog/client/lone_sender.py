@@ -18,7 +18,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from wakelog.client.appended import APPENDED
-from wakelog.client.errors import ClientError, InvalidArgument, NotAcknowledged
+from wakelog.client.errors import (
+    ClientError,
+    InvalidArgument,
+    NotAcknowledged,
+    closed_meanwhile,
+)
 from wakelog.client.messages import EncodedMessage, Message, SendRequest, encode
 from wakelog.client.options import ClientOptions
 from wakelog.client.queue_choice import QueueChoice
@@ -69,16 +74,19 @@ class LoneSender:
 
         Raises: InvalidArgument, and nothing was sent; NotAcknowledged, and it may be stored.
         """
-        if not self._lock.acquire(blocking=False):
+        if self._lock.locked():
             return None
-        try:
-            encoded = None if self._is_closed else self._encode(message)
-            queues = () if encoded is None else self._routes.known_writable(encoded.topic)
-            if encoded is None or not queues:
-                return None
-            return receipt_of(encoded.unique_key, self._send(encoded, queues))
-        finally:
-            self._lock.release()
+        # Not `acquire`: an interruption behind it would keep the lock for ever.
+        with self._lock:
+            try:
+                encoded = None if self._is_closed else self._encode(message)
+                queues = () if encoded is None else self._routes.known_writable(encoded.topic)
+                if encoded is None or not queues:
+                    return None
+                return receipt_of(encoded.unique_key, self._send(encoded, queues))
+            finally:
+                if self._is_closed:
+                    self._client.close()
 
     def _encode(self, message: Message) -> EncodedMessage | None:
         """Return the message; None if it is not plain. Raises: InvalidArgument."""
@@ -101,7 +109,18 @@ class LoneSender:
         except (InvalidArgument, NotAcknowledged):
             raise
         except ClientError as error:
-            return self._send_again(request, queue, error)
+            return self._continue(request, queue, error)
+
+    def _continue(self, request: SendRequest, queue: QueueAt | None, failed: ClientError) -> Stored:
+        """Send again by the loop, as long as that is open. Raises: NotAcknowledged."""
+        try:
+            if not self._is_closed:
+                return self._send_again(request, queue, failed)
+        except NotAcknowledged:
+            raise
+        except ClientError as error:  # the loop has ended meanwhile
+            failed = error
+        raise closed_meanwhile() from failed
 
     def _attempt(self, request: SendRequest, queue: QueueAt) -> Stored:
         """Send once. Raises: ClientError."""
@@ -117,6 +136,8 @@ class LoneSender:
         """Wait for a message under way, and close the connections."""
         has_ended = self._lock.acquire(timeout=CLOSE_SECONDS_MAX)
         self._is_closed = True
-        self._client.close()  # a send that still waits gets an error
         if has_ended:
+            self._client.close()
             self._lock.release()
+        else:
+            self._client.end_call()

@@ -186,9 +186,11 @@ class Producer(Blocking[aio.Producer]):
 
     def __exit__(self, *error: Any) -> None:
         """Close the twin, after a message under way."""
-        if self._lone is not None and self._process_id == os.getpid():
-            self._lone.close()
-        super().__exit__(*error)
+        try:
+            if self._lone is not None and self._process_id == os.getpid():
+                self._lone.close()
+        finally:  # also after Ctrl-C while it waits
+            super().__exit__(*error)
 
     def send(self, topic: str, body: bytes | str, **fields: Unpack[MessageFields]) -> Receipt:
         """Send one message: see `wakelog.client.Producer.send`."""
@@ -335,9 +337,9 @@ class Consumer(Blocking[aio_consumer.Consumer]):
     ) -> Iterator[ConsumerMessage]:
         """Yield what a fetch takes; what the caller does not soon ask for is given again."""
         ahead = TakenAhead(self.twin._inbox, self.twin, self._take(fetch))
-        if len(ahead) > 1:
-            LOOP.call_later(AHEAD_SECONDS, ahead.give_back)
         try:
+            if len(ahead) > 1:
+                LOOP.call_later(AHEAD_SECONDS, ahead.give_back)
             while (message := ahead.next()) is not None:
                 yield ConsumerMessage(message)
         finally:
