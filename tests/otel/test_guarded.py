@@ -1,4 +1,4 @@
-"""Samplers, processors and propagators that raise: messages travel as without telemetry."""
+"""What is a user's own and raises: messages travel as without telemetry."""
 
 import logging
 from collections.abc import Iterator
@@ -8,6 +8,7 @@ import pytest
 from opentelemetry import propagate
 from opentelemetry.propagators.textmap import TextMapPropagator
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.sdk.trace.sampling import Sampler, SamplingResult
 
 from tests.otel.recording import Recording, recorded
@@ -36,6 +37,14 @@ class BrokenBegin(SpanProcessor):
 
 class BrokenEnd(SpanProcessor):
     def on_end(self, *_: Any, **__: Any) -> None:
+        raise Broken
+
+
+class BrokenIds(IdGenerator):
+    def generate_span_id(self) -> int:
+        raise Broken
+
+    def generate_trace_id(self) -> int:
         raise Broken
 
 
@@ -68,12 +77,14 @@ def there_and_back(broker: EmbeddedBroker, topic: str) -> None:
             message.ack()
 
 
-@pytest.mark.parametrize("broken", [BrokenSampler, BrokenBegin, BrokenEnd])
+@pytest.mark.parametrize("broken", [BrokenSampler, BrokenBegin, BrokenEnd, BrokenIds])
 def test_what_raises_disturbs_no_message(
     broken: Any, broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    if broken is BrokenSampler:
+    if issubclass(broken, Sampler):
         tracers = TracerProvider(sampler=broken(), shutdown_on_exit=False)
+    elif issubclass(broken, IdGenerator):
+        tracers = TracerProvider(id_generator=broken(), shutdown_on_exit=False)
     else:
         tracers = TracerProvider(shutdown_on_exit=False)
         tracers.add_span_processor(broken())

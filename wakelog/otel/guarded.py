@@ -1,7 +1,7 @@
 """Calls of samplers, processors and propagators, which may raise: the client's user gets no error.
 
-A sampler, a processor or a propagator may be the user's own. What it raises is a line in the log,
-and the message is sent or consumed as without telemetry.
+A sampler, a processor, a propagator or a generator of ids may be the user's own. What it raises is
+a line in the log, and the message is sent or consumed as without telemetry.
 
 Invariants: a failure is logged with its stack once in `LOG_SECONDS`, whatever comes between.
 """

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from wakelog.otel.guarded import log_failure
 from wakelog.otel.propagation import TRACEPARENT, plain_properties
 from wakelog.otel.samplers import IDS_COMPARED, Rule
 
@@ -49,8 +50,18 @@ class Ids(NamedTuple):
 def ids_of(generator: Any, random_kind: type) -> Ids:
     """Return what draws ids in the place of a generator. random_kind: of the SDK's random one."""
     if type(generator) is not random_kind:
-        return Ids(generator.generate_trace_id, generator.generate_span_id)
+        trace_id = partial(_drawn_by, generator.generate_trace_id, 128)
+        return Ids(trace_id, partial(_drawn_by, generator.generate_span_id, 64))
     return Ids(partial(_RANDOM.getrandbits, 128), partial(_RANDOM.getrandbits, 64), are_random=True)
+
+
+def _drawn_by(draw: Callable[[], int], bits: int) -> int:
+    """Return an id of a user's generator; one at random if that raises."""
+    try:
+        return draw()
+    except Exception:
+        log_failure("drawing an id")
+        return _RANDOM.getrandbits(bits)
 
 
 def drawing(ids: Ids, rule: Rule | None, dropped: int, sampled: int) -> Callable[[], Root]:
