@@ -41,6 +41,21 @@ def test_the_offset_follows_the_first_message_that_is_not_acknowledged() -> None
     assert queue.committable == 13
 
 
+def test_another_thread_that_asks_during_a_restart_hears_that_all_is_gone() -> None:
+    queue = filled(1)
+    message = take(queue)
+    assert queue.holds(message)
+
+    class Restarting(dict[int, int]):
+        def __contains__(self, offset: object) -> bool:
+            found = super().__contains__(offset)
+            queue.restart(0)
+            return found
+
+    queue._in_hand = Restarting(queue._in_hand)
+    assert not queue.holds(message)
+
+
 @given(st.permutations(range(20)))
 def test_the_offset_never_passes_what_waits(order: list[int]) -> None:
     queue = filled(20)

@@ -52,7 +52,7 @@ Item = TypeVar("Item", bound=Queued)
 
 
 class ProcessQueue(Generic[Item]):
-    """See the module. One thread.
+    """See the module. One thread, but for `holds`.
 
     Attributes:
         rows: pulled records of which no messages were made.
@@ -199,9 +199,9 @@ class ProcessQueue(Generic[Item]):
         return [self._messages[offset] for offset in offsets]
 
     def holds(self, message: Item) -> bool:
-        """Return whether this very message is in hand."""
+        """Return whether this very message is in hand. Any thread."""
         offset = message.queue_offset
-        return offset in self._in_hand and self._messages[offset] is message
+        return offset in self._in_hand and self._messages.get(offset) is message
 
     def ack(self, messages: Iterable[Item]) -> list[Item]:
         """Forget those of these messages that are in hand, and return them."""
