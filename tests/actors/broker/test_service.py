@@ -290,3 +290,48 @@ def test_refused_sends_are_refused_in_the_store_and_where_they_wait() -> None:
     )
     BrokerService.refuse_sends(given, "why")
     assert causes == [("store", "why"), ("waiting", "why")]
+
+
+@pytest.mark.parametrize("has_store", [False, True])
+def test_what_a_broker_says_of_itself_has_the_values_of_its_store(
+    monkeypatch: pytest.MonkeyPatch, has_store: bool
+) -> None:
+    monkeypatch.setattr(service, "known_values", lambda state, measures, now_ms: {"a": "1"})
+    monkeypatch.setattr(service, "store_values", lambda found: {"of": found})
+    own: Any = SimpleNamespace(
+        _settings=SimpleNamespace(broker=SimpleNamespace(broker_name="b", broker_addr="h:1")),
+        broker=SimpleNamespace(state=SimpleNamespace(config=SimpleNamespace(broker_id=2))),
+        measure=lambda: SimpleNamespace(store="it" if has_store else None),
+    )
+    values = {"a": "1", "of": "it"} if has_store else {"a": "1"}
+    assert BrokerService.health(own) == {
+        "name": "b", "broker_id": 2, "address": "h:1", "values": values,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("is_due", [False, True])
+def test_a_tick_ends_waits_and_does_what_is_due(
+    monkeypatch: pytest.MonkeyPatch, is_due: bool
+) -> None:
+    said: list[tuple[object, ...]] = []
+    monkeypatch.setattr(service, "wall_ms", lambda: 70)
+    monkeypatch.setattr(service, "steady_ms", lambda: 5)
+
+    def note(name: str) -> Any:
+        return lambda *given, **named: said.append((name, *given, *named.values()))
+
+    lanes = SimpleNamespace(statistics=lambda now: {})
+    own: Any = SimpleNamespace(
+        requests=SimpleNamespace(
+            retry_filters=note("filters"), end_of_turn_logged=note("end"), lanes=lanes
+        ),
+        progress=SimpleNamespace(expire=note("expire"), appended=100),
+        broker=SimpleNamespace(tick=note("tick")),
+        store=SimpleNamespace(dispatched=90),
+        _state_log=SimpleNamespace(is_due=lambda now_ms: is_due, write_due=note("write")),
+        set_timer=note("timer"),
+    )
+    BrokerService._tick(own)
+    written: list[tuple[object, ...]] = [("write", 5, {}, 100, 90)] if is_due else []
+    before = [("filters",), ("expire", 70), ("tick", 70)]
+    assert said == [*before, *written, ("end",), ("timer",)]

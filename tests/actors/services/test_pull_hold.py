@@ -263,3 +263,18 @@ async def test_when_a_pull_hold_is_attached_every_pull_that_waits_runs_again(
     async with client_of(pull_hold, events):
         assert events.woken_ids == hold_ids[:CHECKS_PER_TURN_MAX]
         await wait_woken(events, hold_ids)
+
+
+@on_loop
+async def test_a_client_that_was_stopped_sends_no_note_that_it_has_kept(
+    pull_hold: FakePullHold, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(services, "NOTE_SECONDS", 0.0)
+    sent: list[object] = []
+    async with client_of(pull_hold, Events()) as client:
+        monkeypatch.setattr(client, "_send", sent.append)
+        client.hold([note(1)])
+        await client.stop_work()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert sent == []

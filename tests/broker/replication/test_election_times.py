@@ -254,3 +254,13 @@ def test_a_proposal_counts_for_the_set_as_soon_as_it_is_made() -> None:
     node.replaced(proposal, "11")
     in_sync.on_ack(2, 70, node.now_ms, is_seeding=False)
     assert in_sync.proposal is None and in_sync.members == {1, 2}
+
+
+@pytest.mark.parametrize(("promised", "epochs"), [(4, []), (5, []), (6, [7])])
+def test_a_master_takes_a_higher_epoch_only_if_a_replica_has_promised_one(
+    promised: int, epochs: list[int]
+) -> None:
+    node = led(Node(end=70))
+    node.election.on_promise(promised)
+    proposals = [each for each in node.tick(1) if isinstance(each, ReplaceState)]
+    assert [each.state.epoch for each in proposals] == epochs

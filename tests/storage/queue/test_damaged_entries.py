@@ -77,3 +77,18 @@ def test_an_entry_below_the_one_before_ends_a_queue_after_a_crash(fs: MemoryFile
     put_range(open_writer(fs), 0, 5)
     lie(fs, 4, ENTRY.pack(0, SIZE, 0))
     assert open_writer(fs, after_crash=True).max_queue_offset == 4
+
+
+@pytest.mark.parametrize("bulk", [False, True])
+@pytest.mark.parametrize("begin", [0, 3, 11, 12])
+def test_entries_that_come_again_are_counted(fs: MemoryFileSystem, bulk: bool, begin: int) -> None:
+    """One by one or as a column; a queue offset below the end with a later record is one, too."""
+    writer = open_writer(fs)
+    for first, end in ((0, 12), (begin, 15)):
+        if bulk:
+            put_column(writer, [(place, place) for place in range(first, end)])
+        else:
+            put_range(writer, first, end)
+    assert (writer.max_queue_offset, writer.repeated_count) == (15, 12 - begin)
+    writer.put(99 * SIZE, SIZE, 0, 14)
+    assert (writer.max_queue_offset, writer.repeated_count) == (15, 13 - begin)
