@@ -21,7 +21,9 @@ from wakelog.storage.durability.watermark import Watermark, read_mark
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import opened, pread_from_disk
 from wakelog.storage.index.index_service import IndexReader
+from wakelog.storage.index.index_writer import IndexWriter
 from wakelog.storage.log.allocate import FilesAhead, make_segment
+from wakelog.storage.log.dispatch_request import DispatchRequest
 from wakelog.storage.log.transient_pool import TransientPool, restore_buffers
 from wakelog.storage.queue.quick_end import quick_end
 from wakelog.storage.recovery.cut import cut_log
@@ -129,9 +131,26 @@ def searched(disk: FailingDisk) -> None:
         reader.query("TopicTest", "k", 9, 0, 1 << 62)
 
 
+def indexed(disk: FailingDisk) -> None:
+    """Over the ends of two files, and back."""
+    config = store_config(index_entry_count=4)
+    with closing(IndexWriter(disk, config)) as index:
+        index.load()
+        for number in range(9):
+            index.put(
+                DispatchRequest("T", 0, number, number * 100, 100, 0, NOW_MS, 0, 0, "k", None, {}),
+                NOW_MS,
+            )
+        index.write_back()
+        index.cut(index.end, 300, lambda offset: NOW_MS, lambda end: None)
+
+
+WORK = (started, locked, marked, saved, noted, made, summed, cut, restored, measured, searched)
+
+
 @pytest.mark.parametrize(
     "work",
-    [started, locked, marked, saved, noted, made, summed, cut, restored, measured, searched],
+    [*WORK, indexed],
     ids=lambda work: work.__name__,
 )
 def test_whichever_call_fails_nothing_stays_open(

@@ -314,3 +314,22 @@ def test_a_disk_that_refuses_to_say_what_is_kept_aside_is_no_error(
     assert store.quarantined() == (0, 0)
     monkeypatch.undo()
     assert store.close(dispatch_behind_bytes=0)
+
+
+@pytest.mark.parametrize("is_slave", [False, True])
+@pytest.mark.parametrize("is_closed", [False, True])
+@pytest.mark.parametrize("is_full", [False, True])
+@pytest.mark.parametrize("cause", [None, "it drains"])
+def test_puts_are_taken_only_where_nothing_speaks_against_it(
+    fs: MemoryFileSystem, is_slave: bool, is_closed: bool, is_full: bool, cause: str | None
+) -> None:
+    role = BrokerRole.SLAVE if is_slave else BrokerRole.ASYNC_MASTER
+    store = open_store(fs, store_config(broker_role=role))
+    if is_closed:
+        store.close(dispatch_behind_bytes=0)
+    store.refuse_puts(cause)
+    store.set_disk_full(is_full)
+    accepts = not (is_slave or is_closed or is_full or cause)
+    result = store.put_message(draft(b"one"), NOW_MS)
+    assert store.writable == accepts == (result.status is PutStatus.PUT_OK)
+    assert result.cause == cause or cause is None

@@ -177,6 +177,8 @@ RETRIES = [
     ("tried less often than the group allows", {"j": "15"}, 399, "%RETRY%g"),
     ("tried as often as the group allows", {"j": "16"}, 399, "%DLQ%g"),
     ("the client's own limit is lower", {"j": "3", "l": "3"}, 399, "%DLQ%g"),
+    ("the client's own limit is not reached", {"j": "2", "l": "3"}, 121, "%RETRY%g"),
+    ("the client's own limit counts from 121 on", {"j": "3", "l": "3"}, 121, "%DLQ%g"),
     ("the client's own limit is higher", {"j": "20", "l": "30"}, 399, "%RETRY%g"),
     ("an old client's limit does not count", {"j": "3", "l": "3"}, 120, "%RETRY%g"),
 ]

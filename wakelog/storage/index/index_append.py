@@ -53,10 +53,14 @@ class IndexFileWriter:
         self._fs = fs
         self._shape = shape
         self._fd = fs.open(path)
-        self.header = decode_header(fs.pread(self._fd, HEADER_BYTES, 0))
-        """Counts all that was put."""
+        try:
+            self.header = decode_header(fs.pread(self._fd, HEADER_BYTES, 0))
+            """Counts all that was put."""
 
-        self._slots = self._read_slots()
+            self._slots = self._read_slots()
+        except OSError:
+            fs.close(self._fd)
+            raise
         # The same memory; for single slots a memoryview is faster than an array.
         self._slot = self._slots.data
         self._entries = bytearray()
