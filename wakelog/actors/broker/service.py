@@ -34,6 +34,7 @@ from wakelog.actors.broker.slave_server import SlaveServer
 from wakelog.actors.broker.snapshots import Snapshots
 from wakelog.actors.broker.state_log import StateLog
 from wakelog.actors.broker.tables_at_start import load_tables, make_missing_topics
+from wakelog.actors.broker.time_slice import use_short_slices
 from wakelog.actors.services.broker_services import BrokerServices
 from wakelog.actors.services.flush_client import FlushClient
 from wakelog.actors.services.reput import ReputClient
@@ -203,6 +204,7 @@ class BrokerService:
         is_alone = self.member is None
         seconds_max = REGISTER_SECONDS_MAX if is_alone else MEMBER_REGISTER_SECONDS_MAX
         await self._name_servers.register(seconds_max=seconds_max)
+        use_short_slices()
         server = self.requests.server
         await server.listen(self.resources.ports)
         self.resources.certificates.watch(server)
