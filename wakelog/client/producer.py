@@ -179,32 +179,23 @@ class Producer(OpenedByUser):
 
         Raises: InvalidArgument, and nothing was sent; NotAcknowledged, and it may be stored.
         """
-        message = message_of(topic, body, fields)
-        self._check_loop()
-        found = self._encode_now(message, self._ids.make(), APPENDED.get())
-        return await self._deliver(found or await self._encode(message))
+        return await self._send_appending(APPENDED.get(), topic, body, fields)
 
     async def _send_appending(
         self, appended: str, topic: str, body: bytes | str, fields: MessageFields
     ) -> Receipt:
-        """Send as `send` does, with properties of a tool in the place of those of the context.
+        """Send one message, with these properties of a tool behind its own.
 
         To set them in the context and to wait there costs a tool 2 µs a message.
         """
         message = message_of(topic, body, fields)
         self._check_loop()
         found = self._encode_now(message, self._ids.make(), appended)
-        return await self._deliver(found or await self._encode(message, appended=appended))
-
-    def _deliver(self, message: EncodedMessage) -> Coroutine[Any, Any, Receipt]:
-        """Send one message, and note it in the trace. Raises: NotAcknowledged."""
+        encoded = found or await self._encode(message, appended=appended)
         if self._tracer is None:
-            return self._buffer.send(message)
-        return self._deliver_traced(message)
-
-    async def _deliver_traced(self, message: EncodedMessage) -> Receipt:
+            return await self._buffer.send(encoded)
         began_ms = steady_ms()
-        return self._trace(message, await self._buffer.send(message), began_ms)
+        return self._trace(encoded, await self._buffer.send(encoded), began_ms)
 
     async def send_many(self, messages: Iterable[Message]) -> Sequence[Receipt]:
         """Send messages in batches, and return their receipts in the order of the messages.
