@@ -126,8 +126,7 @@ class Instruments:
     ) -> None:
         """Record a request of a producer with `count` messages. began: by `now_seconds`."""
         labels = _of(SEND, topic, address, "", error)
-        column = DURATIONS.column(self.operation_duration, labels, _labels)
-        column.add(now_seconds() - began, None, count)
+        _record(self.operation_duration, labels, began, sent_count=count)
 
     def received(self, topics: Sequence[tuple[str, int]], group: str, began: float | None) -> None:
         """Record messages that the user was given, by topic. began: of a call that waited."""
@@ -152,10 +151,14 @@ def is_suppressed(context: Context) -> bool:
 
 
 def _record(
-    histogram: metrics.Histogram, labels: Labels, began: float, context: Context | None = None
+    histogram: metrics.Histogram,
+    labels: Labels,
+    began: float,
+    context: Context | None = None,
+    sent_count: int = 0,
 ) -> None:
     seconds = now_seconds() - began
-    DURATIONS.column(histogram, labels, _labels).add(seconds, context)
+    DURATIONS.column(histogram, labels, _labels).add(seconds, context, sent_count)
 
 
 @lru_cache(maxsize=ATTRIBUTES_REMEMBERED_MAX)
