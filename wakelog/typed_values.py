@@ -14,7 +14,7 @@ import msgspec
 
 Value = TypeVar("Value")
 
-_describing: Final = threading.RLock()
+_describing: Final = threading.RLock()  # garbage that is collected meanwhile may read a type
 _described: Final[set[Any]] = set()  # only what the code of wakelog names: a few hundred types
 
 

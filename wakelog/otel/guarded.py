@@ -1,4 +1,4 @@
-"""Calls of samplers, processors and propagators, which may raise: the client's user gets no error.
+"""Calls of what may be a user's own and may raise: the client's user gets no error.
 
 A sampler, a processor, a propagator or a generator of ids may be the user's own. What it raises is
 a line in the log, and the message is sent or consumed as without telemetry.

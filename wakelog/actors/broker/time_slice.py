@@ -1,4 +1,4 @@
-"""TimeSlice: a thread that sleeps often is given the processor soon on a busy machine.
+"""Short slices: a thread that sleeps often is given the processor soon on a busy machine.
 
 Beside programs that compute, a thread that wakes up may wait until the slice of the running one is
 over: some 3 ms. Linux 6.12 and later let a thread ask for a shorter slice of its own. It then comes
@@ -30,7 +30,7 @@ def use_short_slices() -> bool:
     An older kernel takes it, too, and ignores it. The thread's niceness stays as it is.
     """
     number = _SET_CALLS.get(platform.machine())
-    if number is None or not hasattr(os, "sched_getaffinity"):  # not Linux
+    if number is None or platform.system() != "Linux":
         return False
     nice = os.getpriority(os.PRIO_PROCESS, 0)
     wanted = _ATTRIBUTES.pack(_ATTRIBUTES.size, 0, 0, nice, 0, SLICE_MICROSECONDS * 1_000, 0, 0)
