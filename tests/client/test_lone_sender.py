@@ -149,10 +149,15 @@ def test_a_queue_whose_broker_has_no_master_is_waited_for_by_the_loop() -> None:
     assert queue is None and error.passes
 
 
+def test_a_queue_that_the_route_lacks_is_left_to_the_loop_which_asks_again() -> None:
+    sending = Sending(a=1)
+    assert sending.send(queue=("", 5)) is None
+    assert not sending.again and not sending.cluster.stored
+    assert sending.send(queue=("", 0)) is not None, "the lock was given back"
+
+
 def test_what_another_attempt_cannot_change_is_raised() -> None:
     sending = Sending()
-    with pytest.raises(InvalidArgument, match="no queue 5"):
-        sending.send(queue=("", 5))
     with pytest.raises(InvalidArgument, match="told apart"):
         sending.send(tags="a\x01b")
     sending.cluster.fail = lambda _, command: answer(command, ResponseCode.SUCCESS)

@@ -363,6 +363,25 @@ def test_the_first_send_waits_for_a_master() -> None:
     assert cluster.stored == [("a", 0, b"x")]
 
 
+@pytest.mark.parametrize("is_oneway", [False, True])
+def test_a_queue_that_was_just_added_may_be_named(is_oneway: bool) -> None:
+    """The route is asked for again, once: a queue that it lacks stays an error."""
+    cluster = FakeCluster(routes={"T": {"a": 4}})
+
+    async def run() -> None:
+        sender = Sender(cluster, ClientOptions((NAME_SERVER,)))
+        send = sender.send_oneway if is_oneway else sender.send
+        await send(SendRequest((message(b"first", queue=("a", 3)),)))
+        cluster.routes["T"] = {"a": 8}
+        await send(SendRequest((message(b"second", queue=("a", 7)),)))
+        with pytest.raises(InvalidArgument, match="no queue 8 to write to at a"):
+            await send(SendRequest((message(b"third", queue=("a", 8)),)))
+
+    asyncio.run(run())
+    assert [queue_id for _, queue_id, _ in cluster.stored] == [3, 7]
+    assert [code for _, code in cluster.asked].count(ROUTE) == 3
+
+
 def test_senders_that_fail_together_ask_for_one_route() -> None:
     cluster, clock = FakeCluster(routes={"T": {"a": 1}}), Clock()
 

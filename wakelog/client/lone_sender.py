@@ -83,7 +83,8 @@ class LoneSender:
                 queues = () if encoded is None else self._routes.known_writable(encoded.topic)
                 if encoded is None or not queues:
                     return None
-                return receipt_of(encoded.unique_key, self._send(encoded, queues))
+                stored = self._send(encoded, queues)
+                return None if stored is None else receipt_of(encoded.unique_key, stored)
             finally:
                 if self._is_closed:
                     self._client.close()
@@ -99,12 +100,18 @@ class LoneSender:
         except (AttributeError, TypeError):
             return None  # the producer says what is wrong with it
 
-    def _send(self, message: EncodedMessage, queues: Sequence[QueueAt]) -> Stored:
-        """Send, and again if that may help. Raises: InvalidArgument, NotAcknowledged."""
+    def _send(self, message: EncodedMessage, queues: Sequence[QueueAt]) -> Stored | None:
+        """Send, and again if that may help; None if its queue is not among these.
+
+        Raises: InvalidArgument, NotAcknowledged.
+        """
         request = SendRequest((message,))
         queue: QueueAt | None = None
         try:
-            queue = self._queues.choose(message, queues)
+            try:
+                queue = self._queues.choose(message, queues)
+            except InvalidArgument:
+                return None  # the loop asks for a newer route
             return self._attempt(request, queue)
         except (InvalidArgument, NotAcknowledged):
             raise

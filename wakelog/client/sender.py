@@ -92,11 +92,8 @@ class Sender:
     async def send(self, request: SendRequest) -> Stored:
         """Send one request. Raises: NotAcknowledged; InvalidArgument, and nothing was sent."""
         queue: QueueAt | None = None
-        message = request.messages[0]
-        topic = message.topic
         try:
-            queues = self.routes.known_writable(topic) or await self.routes.writable(topic)
-            queue = self._queues.choose(message, queues)
+            queue = await self._choose(request.messages[0])
             return await self._attempt(request, queue)
         except NotAcknowledged:  # stored: another attempt would store it twice
             raise
@@ -136,7 +133,7 @@ class Sender:
     async def send_oneway(self, request: SendRequest) -> None:
         """Send one request that gets no answer. Raises: ClientError without a connection."""
         message = request.first
-        queue = self._queues.choose(message, await self.routes.writable(message.topic))
+        queue = await self._choose(message)
         command = send_command(request, queue, self._options.group)
         try:
             await self._connections.invoke_oneway(queue.address, command)
@@ -153,6 +150,20 @@ class Sender:
         except RemotingError as error:
             raise unreachable(queue, error) from error
         return read_response(queue, response, self.routes)
+
+    async def _choose(self, message: EncodedMessage) -> QueueAt:
+        """Return the queue of a first attempt; one that is named may be newer than the route.
+
+        Raises: InvalidArgument if the newest route lacks it; ClientError without a route.
+        """
+        topic = message.topic
+        known = self.routes.known_writable(topic)
+        try:
+            return self._queues.choose(message, known or await self.routes.writable(topic))
+        except InvalidArgument:
+            if not known:
+                raise
+        return self._queues.choose(message, await self.routes.writable(topic, refresh=True))
 
     def _has_other(self, message: EncodedMessage, tried: Set[str]) -> bool:
         """Return whether a message may go to a broker that was not tried, as far as is known."""
