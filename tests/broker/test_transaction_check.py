@@ -443,6 +443,42 @@ def test_what_is_done_at_each_age(
     assert batch.half_offset == (action is not None) and not batch.has_more
 
 
+@pytest.mark.parametrize(
+    ("age_ms", "changes", "is_passed"),
+    [
+        (6_001, {}, True),
+        (6_000, {}, True),
+        (5_999, {}, False),
+        (1, {}, False),
+        (0, {}, False),
+        (-1, {}, True),
+        (3_600_001, {}, True),
+        (0, {"immunity_seconds": "60"}, True),
+        (60_000, {"immunity_seconds": "60"}, True),
+        (59_999, {"immunity_seconds": "60", "prepared_queue_offset": "?"}, True),
+        (6_001, {"store_timestamp_ms": START_MS}, False),
+        (3_600_001, {"store_timestamp_ms": START_MS}, True),
+        (0, {"check_times": "15"}, True),
+    ],
+)
+def test_a_message_that_was_ended_is_passed_once_it_is_judged(
+    age_ms: int, changes: dict[str, object], *, is_passed: bool
+) -> None:
+    ended = half(0, START_MS - age_ms, **changes)
+    later = [op(offset, 1_000 + offset) for offset in range(PAGE)]  # 0 is not ended by these
+    batch = check([ended, half(1)], [*later, op(PAGE, 0)], reserved_ms=3_600_000)
+    assert actions(batch) == ([(Action.CHECK, 1, 1)] if is_passed else [])
+    assert batch.half_offset == (2 if is_passed else 0)
+
+
+@pytest.mark.parametrize(("age_ms", "action"), [(-1, [Action.RENEW]), (0, []), (1, [Action.CHECK])])
+def test_a_message_without_a_time_to_wait_is_asked_about_at_once(
+    age_ms: int, action: list[Action]
+) -> None:
+    batch = check([half(0, START_MS - age_ms, immunity_seconds="0")])
+    assert [one.action for one in batch.decisions] == action
+
+
 @pytest.mark.parametrize(("late_ms", "count"), [(0, 1), (ROUND_MS_MAX, 1), (ROUND_MS_MAX + 1, 0)])
 def test_a_round_lasts_so_long(late_ms: int, count: int) -> None:
     batch = check([half(0)], now_ms=START_MS + late_ms)

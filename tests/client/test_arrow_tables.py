@@ -99,6 +99,28 @@ def test_what_the_stream_made_ahead_is_given_again() -> None:
     run_with(work)
 
 
+@pytest.mark.parametrize("are_messages", [False, True])
+def test_who_waits_gets_at_once_what_a_stream_made_ahead(*, are_messages: bool) -> None:
+    async def work(consumer: Consumer) -> None:
+        expected = 40 - are_messages
+        if are_messages:
+            [message] = await consumer.fetch(1, 30)
+            await message.ack()
+        stream = consumer.arrow(max=20, wait=0, ack=False)
+        first = offsets_of(await anext(stream))
+        while sum(queue.in_hand_count for queue in consumer._inbox.queues.values()) < expected:
+            await asyncio.sleep(0)
+        waits = asyncio.ensure_future(consumer.fetch_arrow(max=expected - 20, wait=30))
+        for _ in range(9):
+            await asyncio.sleep(0)
+        assert not waits.done()
+        await stream.aclose()
+        async with asyncio.timeout(10):
+            assert sorted(first + offsets_of(await waits)) == list(range(are_messages, 40))
+
+    run_with(work)
+
+
 def test_a_consumer_that_is_closed_ends_its_stream() -> None:
     async def work(consumer: Consumer) -> None:
         found: list[int] = []

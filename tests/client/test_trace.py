@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from tests.client.clusters import MESSAGE_ID, NAME_SERVER, FakeCluster, run_producer
 from wakelog.client import trace
 from wakelog.client.messages import Message
@@ -11,6 +13,7 @@ from wakelog.client.producer import Producer
 from wakelog.client.sender import Sender
 from wakelog.client.trace import NOTES_MAX, NOTES_OF_A_MESSAGE_MAX, TraceNote, Tracer
 from wakelog.client.unique_ids import UniqueIds
+from wakelog.protocol.codes import RequestCode
 from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.names import TRACE_TOPIC
 from wakelog.protocol.properties import decode_properties
@@ -108,6 +111,72 @@ def test_a_note_goes_at_once_and_those_of_a_rest_together() -> None:
         held.add(TraceNote("4\x02", ("k",)))
         await held.close()
         assert [notes(command) for command in traces(asked)][2:] == [[["4"]]]
+
+    asyncio.run(run())
+
+
+def test_the_trace_rests_after_each_message_and_only_then() -> None:
+    async def run() -> None:
+        asked, rests = cluster(), []
+
+        async def pause(seconds: float) -> None:
+            rests.append(len(traces(asked)))
+            if len(rests) == 1:
+                held.add(TraceNote("2\x02", ("k",)))
+
+        held = tracer(asked, pause=pause)
+        await held.close()
+        assert (traces(asked), rests) == ([], [])
+        held = tracer(asked, pause=pause)
+        held.add(TraceNote("1\x02", ("k",)))
+        for _ in range(99):
+            await asyncio.sleep(0)
+        assert rests == [1, 2]  # the second ended without a note
+        held.add(TraceNote("3\x02", ("k",)))
+        for _ in range(99):
+            await asyncio.sleep(0)
+        assert rests == [1, 2, 3]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("begins", ["before the first is sent", "while it is sent", "in its rest"])
+def test_a_trace_that_is_closed_sends_all_that_waits_and_rests_no_longer(begins: str) -> None:
+    class Slow(FakeCluster):
+        async def invoke(
+            self, address: str, command: RemotingCommand, *, timeout_ms: int
+        ) -> RemotingCommand:
+            if command.code == RequestCode.SEND_MESSAGE_V2:
+                began.set()
+                await answered.wait()
+            return await super().invoke(address, command, timeout_ms=timeout_ms)
+
+    began, answered, rests = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def pause(seconds: float) -> None:
+        rests.set()
+        await asyncio.Event().wait()
+
+    async def run() -> None:
+        asked = Slow(routes={TRACE_TOPIC: {"a": 1}})
+        held = tracer(asked, pause=pause)
+        held.add(TraceNote("1\x02", ("k",)))
+        if begins != "before the first is sent":
+            await began.wait()
+        if begins == "in its rest":
+            answered.set()
+            await rests.wait()
+        held.add(TraceNote("2\x02", ("k",)))
+        closing = asyncio.ensure_future(held.close())
+        for _ in range(9):
+            await asyncio.sleep(0)
+        assert closing.done() == (begins == "in its rest")
+        answered.set()
+        async with asyncio.timeout(30):
+            await closing
+        sent = [note for command in traces(asked) for note in notes(command)]
+        assert sent == [["1"], ["2"]] and held.dropped_count == 0
+        assert rests.is_set() == (begins == "in its rest")
 
     asyncio.run(run())
 

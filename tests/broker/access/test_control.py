@@ -1,7 +1,10 @@
 """The checks of one request, in 4.9.3's order and with its remarks."""
 
+from typing import Any
+
 import msgspec
 import pytest
+from msgspec import field
 
 from tests.broker.access.requests import (
     ADMIN,
@@ -28,14 +31,87 @@ from wakelog.broker.access.control import NAMES_PER_STEP, AccessControl, AccessR
 from wakelog.broker.access.failures import FAILURES_MAX
 from wakelog.broker.decision import CloseChannel, WriteLine
 from wakelog.broker.processors.table import PROCESSORS
-from wakelog.network.signing import Credentials, sign
+from wakelog.network.signing import Credentials, sign, signature_over
 from wakelog.protocol.bodies import ConsumerData, HeartbeatData, encode_body
 from wakelog.protocol.codes import RequestCode as Code
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import ONEWAY_FLAG, RemotingCommand
 from wakelog.protocol.errors import RemoteProtocolError
+from wakelog.protocol.send_run import SendRun
+from wakelog.protocol.signed_content import SignedSend
 
 EXCEPTION = "org.apache.rocketmq.acl.common.AclException: "
+
+
+class AskedRun(SendRun, kw_only=True):
+    """Sends of accounts, and which of them were asked for their signature."""
+
+    senders: list[Credentials]
+    topic: str = "written"
+    asked: list[int] = field(default_factory=list)
+
+    def signed(self, index: int) -> SignedSend | None:
+        self.asked.append(index)
+        sender, content = self.senders[index], b"%d" % index
+        signature = signature_over(content, sender.secret_key)
+        return SignedSend(sender.access_key.encode(), signature, content)
+
+    def topic_of(self, index: int) -> str:
+        return self.topic
+
+
+def run_of(senders: list[Credentials], **fields: Any) -> AskedRun:
+    return AskedRun(
+        code=Code.SEND_MESSAGE_V2,
+        chunk=memoryview(b""),
+        queues=(),
+        count=len(senders),
+        frames_bytes=0,
+        senders=senders,
+        **fields,
+    )
+
+
+@pytest.mark.parametrize(
+    ("host", "senders", "taken", "asked", "admitted_end"),
+    [
+        (HOST, "LLLL", 0, [0, 1, 2, 3], 4),
+        (HOST, "AAAA", 0, [0, 1, 2, 3], 4),
+        (HOST, "LLLL", 2, [2, 3], 4),
+        (HOST, "LLWL", 0, [0, 1, 2], 2),
+        (HOST, "LUWL", 0, [0, 1], 1),
+        (HOST, "WLLL", 0, [0], 0),
+        (HOST, "LLLW", 3, [3], 3),
+        (HOST_OF_LOW, "LWAL", 0, [0, 1, 2, 3], 4),
+        (HOST_OF_LOW, "LWUL", 0, [0, 1, 2], 2),
+        (WHITE_HOST, "LLWU", 0, [], -1),
+    ],
+)
+def test_each_send_of_a_run_is_asked_once_up_to_the_first_that_may_not(
+    host: str, senders: str, taken: int, asked: list[int], admitted_end: int
+) -> None:
+    accounts = {"A": ADMIN, "L": LOW, "W": WRONG, "U": UNKNOWN}
+    run = run_of([accounts[letter] for letter in senders], taken_count=taken)
+    control, processor = access_control(), PROCESSORS[Code.SEND_MESSAGE_V2]
+    control.admit(run, processor, host)
+    assert (run.asked, run.admitted_end) == (asked, admitted_end)
+    run.taken_count = max(admitted_end - 1, 0)
+    if run.taken_count < admitted_end:
+        control.admit(run, processor, host)
+        assert (run.asked, run.admitted_end) == (asked, admitted_end)
+
+
+@pytest.mark.parametrize(
+    ("topic", "is_admitted"),
+    [("written", True), ("both", True), ("read", False), ("denied", False), ("other", False)],
+)
+def test_a_run_is_admitted_up_to_a_topic_that_its_sender_may_not_write(
+    topic: str, *, is_admitted: bool
+) -> None:
+    for sender, end in ((ADMIN, 1), (LOW, int(is_admitted))):
+        run = run_of([sender], topic=topic)
+        access_control().admit(run, PROCESSORS[Code.SEND_MESSAGE_V2], HOST)
+        assert run.admitted_end == end
 
 
 class Guarded(Harness):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.fakes.logs import write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.golden_stores import read_manifest
-from wakelog.protocol.java import string_hash
+from wakelog.protocol.java import INT_MAX, string_hash
 from wakelog.storage.index.index_file import (
     ENTRY,
     HEADER,
@@ -62,6 +62,32 @@ def select(
 def test_hash_is_that_of_topic_and_word(topic: str, word: str) -> None:
     value = abs(string_hash(f"{topic}#{word}"))
     assert index_key_hash(topic, word) == (0 if value == 1 << 31 else value)
+
+
+def word_of(topic: str, target: int, prefix: str) -> str:
+    """Return a word whose `topic#word` has that hash: seven digits of base 31 reach every one."""
+    begin = string_hash(f"{topic}#{prefix}" + "!" * 7)
+    rest = (target - begin) % (1 << 32)
+    digits = [chr(ord("!") + rest // 31**place % 31) for place in reversed(range(7))]
+    return prefix + "".join(digits)
+
+
+@pytest.mark.parametrize("prefix", ["", "a" * 57, "a" * 58, "é", "\N{GRINNING FACE}"])
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        (0, 0),
+        (1, 1),
+        (INT_MAX, INT_MAX),
+        (-INT_MAX, INT_MAX),
+        (-(1 << 31), 0),
+        (-1, 1),
+    ],
+)
+def test_the_hash_at_the_ends_of_its_range(target: int, expected: int, prefix: str) -> None:
+    word = word_of("T", target, prefix)
+    assert string_hash(f"T#{word}") == target
+    assert index_key_hash("T", word) == expected
 
 
 def test_the_hash_without_a_positive_counts_as_0() -> None:

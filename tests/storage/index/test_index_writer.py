@@ -122,6 +122,24 @@ def test_names_go_up_even_when_the_clock_does_not(fs: MemoryFileSystem) -> None:
     assert writer.files_count == 4
 
 
+@pytest.mark.parametrize("removed", [0, 1, 2, 3])
+def test_files_below_the_log_go_but_never_the_newest(fs: MemoryFileSystem, removed: int) -> None:
+    log = log_of(*(keys(f"w{i}") for i in range(20)))
+    put(fs, log)
+    names = index_names(fs, DIRECTORY)
+    assert len(names) == 4
+    writer = IndexWriter(fs, CONFIG)
+    writer.load()
+    last = log.offsets[5 * removed - 1] if removed else 0
+    for expected in (removed, 0):
+        assert writer.remove_before(last + 1) == expected
+        assert index_names(fs, DIRECTORY) == names[removed:]
+        assert writer.files_count == 4 - removed
+    assert writer.remove_before(log.end) == 3 - removed
+    assert (index_names(fs, DIRECTORY), writer.files_count) == (names[3:], 1)
+    writer.close()
+
+
 def test_the_last_record_is_not_indexed_twice(fs: MemoryFileSystem) -> None:
     log = log_of(keys("a"), keys("b c"))
     put(fs, log)
