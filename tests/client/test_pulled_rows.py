@@ -1,5 +1,6 @@
 """Rows of pulls: which pulls become rows, what is open, what a queue gives and keeps."""
 
+from random import Random
 from typing import NamedTuple
 
 import pytest
@@ -116,6 +117,118 @@ def test_a_full_queue_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     assert queue.full_reason == "over 3 rows wait for ack_arrow()"
     queue.clear()
     assert (queue.full_reason, queue.first_open, queue.take(0, 9)) == ("", None, [])
+
+
+@pytest.mark.parametrize(
+    ("rows", "spare_rows", "spare_bytes", "limit"),
+    [(4, 0, 0, ""), (4, -1, 0, "rows"), (4, 0, -1, "bytes"), (4, -1, -1, "rows"), (0, 0, 0, "")],
+)
+def test_a_queue_is_full_above_each_limit(
+    rows: int, spare_rows: int, spare_bytes: int, limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = RowQueue()
+    if rows:
+        queue.put(rows_of(rows))
+    monkeypatch.setattr(pulled_rows, "ROWS_MAX", queue.count + spare_rows)
+    monkeypatch.setattr(pulled_rows, "BYTES_MAX", queue.size_bytes + spare_bytes)
+    assert (limit in queue.full_reason) if limit else not queue.full_reason
+
+
+def offsets_of(rows: PulledRows) -> list[int]:
+    return list(range(rows.begin_offset, rows.last_offset + 1))
+
+
+class Twins:
+    """A queue of rows, and beside it the state of each row in a plain table.
+
+    pulls: the offsets that belong together, by the first. in_hand: rows, and since when.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.queue = RowQueue()
+        self.states: dict[int, str] = {}  # ready, in hand, acknowledged
+        self.pulls: dict[int, list[int]] = {}
+        self.in_hand: dict[int, tuple[PulledRows, int]] = {}
+        self.gone: list[PulledRows] = []
+        self.end = 0
+
+    def those(self, *wanted: str) -> list[int]:
+        offsets = [offset for _, pull in sorted(self.pulls.items()) for offset in pull]
+        return [offset for offset in offsets if self.states[offset] in wanted]
+
+    def put(self, now_ms: int) -> None:
+        begin = self.random.choice([self.end, self.end, *list(self.pulls)[:1]])
+        offsets = list(range(begin, begin + self.random.randint(1, 6)))
+        self.queue.put(rows_of(len(offsets), begin))
+        if begin == self.end:  # else it was pulled twice
+            self.pulls[begin], self.end = offsets, offsets[-1] + 1
+            self.states |= dict.fromkeys(offsets, "ready")
+
+    def take(self, now_ms: int) -> None:
+        rows_max = self.random.randint(0, 9)
+        ready = self.those("ready")[:rows_max]
+        taken = self.queue.take(now_ms, rows_max)
+        assert [offset for rows in taken for offset in offsets_of(rows)] == ready
+        for rows in taken:
+            offsets = self.pulls[rows.begin_offset]
+            self.pulls[rows.begin_offset], rest = offsets[: len(rows)], offsets[len(rows) :]
+            self.pulls |= {rest[0]: rest} if rest else {}
+            self.in_hand[rows.begin_offset] = rows, now_ms
+        self.states |= dict.fromkeys(ready, "in hand")
+
+    def untake(self, now_ms: int) -> None:
+        for rows, _ in reversed(list(self.in_hand.values())):
+            ready = [*self.those("ready"), self.end]
+            if rows.open_count == len(rows) and rows.last_offset < ready[0]:
+                self.queue.untake(rows)
+                self.states |= dict.fromkeys(offsets_of(rows), "ready")
+                del self.in_hand[rows.begin_offset]
+
+    def close(self, now_ms: int) -> None:
+        for rows, _ in self.random.sample(list(self.in_hand.values()), min(1, len(self.in_hand))):
+            begin = self.random.randrange(len(rows))
+            some = offsets_of(rows)[begin : begin + self.random.randint(1, 6)]
+            count = sum(self.states[each] == "in hand" for each in some)
+            assert self.queue.close(rows, slice(begin, begin + len(some))) == count
+            self.states |= dict.fromkeys(some, "acknowledged")
+            if {self.states[each] for each in offsets_of(rows)} == {"acknowledged"}:
+                self.drop(rows)
+
+    def take_overdue(self, now_ms: int) -> None:
+        before_ms = self.random.randint(now_ms - 30, now_ms)
+        late = [(rows, at_ms) for rows, at_ms in self.in_hand.values() if at_ms < before_ms]
+        assert self.queue.take_overdue(before_ms) == late
+        for rows, _ in late:
+            self.drop(rows)
+
+    def drop(self, rows: PulledRows) -> None:
+        del self.pulls[rows.begin_offset], self.in_hand[rows.begin_offset]
+        self.gone.append(rows)
+
+    def compare(self) -> None:
+        queue, pulled = self.queue, [each for pull in self.pulls.values() for each in pull]
+        assert queue.first_open == next(iter(self.those("ready", "in hand")), None)
+        assert queue.in_hand_count == len(self.those("in hand"))
+        sizes_bytes = [len(messages(1, first=each)[0]) for each in pulled]
+        assert (queue.count, queue.size_bytes) == (len(pulled), sum(sizes_bytes))
+        assert all(queue.holds(rows) for rows, _ in self.in_hand.values())
+        assert not any(queue.holds(rows) for rows in self.gone)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_queue_keeps_what_a_plain_table_keeps(seed: int) -> None:
+    both = Twins(seed)
+    steps = [both.put, both.put, both.take, both.take, both.close, both.untake, both.take_overdue]
+    for now_ms in range(150):
+        both.random.choice(steps)(now_ms)
+        both.compare()
+    ready = both.those("ready")
+    assert [each for rows in both.queue.take_ready() for each in offsets_of(rows)] == ready
+    assert both.queue.count == sum(len(rows) for rows, _ in both.in_hand.values())
+    for rows, taken_ms in list(both.in_hand.values()):
+        assert both.queue.forget(rows) == (rows, taken_ms)
+    assert (both.queue.count, both.queue.size_bytes, both.queue.in_hand_count) == (0, 0, 0)
 
 
 def test_a_queue_that_begins_elsewhere_has_no_row_of_before() -> None:
