@@ -168,6 +168,25 @@ def test_a_connection_that_a_heartbeat_makes_begins_with_one_heartbeat() -> None
     asyncio.run(run())
 
 
+def test_a_client_that_leaves_introduces_itself_on_no_new_connection() -> None:
+    async def run() -> None:
+        cluster = FakeCluster(routes={"T": {"a": 1}, "U": {"b": 1}})
+        async with instance(cluster, producer_group="writers") as client:
+            for topic in ("T", "U"):
+                await client.routes.find(topic)
+            await client.heartbeat()
+
+            def connect(address: str, command: RemotingCommand) -> None:
+                client.reopened("b:10911" if address == "a:10911" else "a:10911")
+
+            cluster.fail = connect
+        await asyncio.sleep(0)
+        codes = [command.code for _, command in cluster.clients]
+        assert codes == [RequestCode.HEART_BEAT] * 2 + [RequestCode.UNREGISTER_CLIENT] * 2
+
+    asyncio.run(run())
+
+
 def test_a_block_inside_of_its_own_block_leaves_the_client_open() -> None:
     async def run() -> None:
         cluster = FakeCluster(routes={"T": {"a": 1}})

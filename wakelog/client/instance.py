@@ -255,7 +255,8 @@ class ClientInstance(Opened):
             return
         finally:
             self._greeting.discard(address)
-        self._introduced.add(address)
+        if self._keeping is not None:  # a farewell introduces nobody
+            self._introduced.add(address)
         self.refusals.pop(address, None)
         if is_account_refused(response):
             cause = f"{address} answered a heartbeat with {describe(response)}"
