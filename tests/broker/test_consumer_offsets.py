@@ -1,6 +1,7 @@
 """Committed offsets and their file (facts 38 and 39)."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from random import Random
 
 import pytest
 
@@ -215,3 +216,161 @@ def test_light_groups_have_one_offset_and_a_file_of_their_own() -> None:
     read.load(text)
     assert read.snapshot()() == text
     read.validate()
+
+
+OFFSETS_MAX, BYTES_MAX = 9, 5 * (PAIR_BYTES + len("g0T0"))
+
+
+class PlainOffsets:
+    """Offsets by group and topic in plain tables, with the same limits."""
+
+    def __init__(self) -> None:
+        self.table: dict[tuple[str, str], dict[int, int]] = {}
+        self.light: dict[tuple[str, str], int] = {}
+        self.counts = {"commit_count": 0, "backward_count": 0, "refused_count": 0}
+
+    def count(self) -> int:
+        return sum(map(len, self.table.values()))
+
+    def has_room(self, count: int, new: tuple[str, str] | None) -> bool:
+        pairs = [*self.table, *self.light, *([new] if new else [])]
+        size_bytes = sum(PAIR_BYTES + len(group) + len(topic) for group, topic in pairs)
+        has_room = count <= OFFSETS_MAX and (new is None or size_bytes <= BYTES_MAX)
+        self.counts["refused_count"] += not has_room
+        return has_room
+
+    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
+        """Return whether there was room."""
+        self.counts["commit_count"] += 1
+        pair = group, topic
+        if group == "%LMQ%g":
+            if pair not in self.light and not self.has_room(len(self.light) + 1, pair):
+                return False
+            self.light[pair] = offset
+            return True
+        queues = self.table.get(pair, {})
+        if queue_id not in queues:
+            if not self.has_room(self.count() + 1, None if queues else pair):
+                return False
+        else:
+            self.counts["backward_count"] += offset < queues[queue_id]
+        self.table.setdefault(pair, {})[queue_id] = offset
+        return True
+
+    def clone(self, group: str, to_group: str, topic: str) -> bool:
+        """Return whether there was room, or nothing to do."""
+        queues, replaced = self.table.get((group, topic), {}), self.table.get((to_group, topic), {})
+        more, new = len(queues) - len(replaced), None if replaced else (to_group, topic)
+        if more > 0 and not self.has_room(self.count() + more, new):
+            return False
+        if queues:
+            self.table[to_group, topic] = dict(queues)
+        return True
+
+    def restore(self, group: str, topic: str, ours: dict[int, int], before: dict[int, int]) -> None:
+        for queue_id in sorted(ours.keys() | before.keys()):
+            now = self.table.get((group, topic), {})
+            if now.get(queue_id, NO_OFFSET) != ours.get(queue_id, NO_OFFSET):
+                continue
+            if queue_id in before:
+                self.commit(group, topic, queue_id, before[queue_id])
+            else:
+                del now[queue_id]
+                self.table = {pair: queues for pair, queues in self.table.items() if queues}
+
+    def remove(self, group: str) -> dict[str, dict[int, int]]:
+        removed = {topic: queues for (name, topic), queues in self.table.items() if name == group}
+        self.table = {pair: queues for pair, queues in self.table.items() if pair[0] != group}
+        return removed
+
+
+class Twins:
+    """Offsets beside plain ones."""
+
+    def __init__(self, seed: int) -> None:
+        self.random, self.plain = Random(seed), PlainOffsets()
+        limits = TableLimits(committed_offsets=OFFSETS_MAX, committed_pair_bytes=BYTES_MAX)
+        self.offsets = ConsumerOffsets(lmq=True, limits=limits)
+
+    def group(self, *more: str) -> str:
+        return self.random.choice(["g0", "g1", "g2", *more])
+
+    def topic(self) -> str:
+        return self.random.choice(["T0", "T1", "T2", "T" * 80])
+
+    def some(self) -> dict[int, int]:
+        return {n: self.random.randrange(5) for n in range(4) if self.random.random() < 0.6}
+
+    def ask(self, work: Callable[[], object], *, fits: bool) -> object:
+        if fits:
+            return work()
+        with pytest.raises(LimitReached):
+            work()
+        return None
+
+    def commit(self) -> None:
+        group, topic = self.group("%LMQ%g"), self.topic()
+        queue_id, offset = self.random.randrange(4), self.random.randrange(5)
+        before = self.offsets.query(group, topic, queue_id)
+        self.offsets.snapshot()
+        fits = self.plain.commit(group, topic, queue_id, offset)
+        self.ask(lambda: self.offsets.commit(group, topic, queue_id, offset), fits=fits)
+        assert self.offsets.dirty == (fits and (group == "%LMQ%g" or before != offset))
+
+    def clone(self) -> None:
+        group, to_group, topic = self.group(), self.group(), self.topic()
+        queues, before = (dict(self.plain.table.get((one, topic), {})) for one in (group, to_group))
+        self.offsets.snapshot()
+        fits = self.plain.clone(group, to_group, topic)
+        found = self.ask(lambda: self.offsets.clone(group, to_group, topic), fits=fits)
+        assert found == ((queues, before) if fits and queues else None)
+        assert self.offsets.dirty == (found is not None)
+
+    def restore(self) -> None:
+        group, topic, before = self.group(), self.topic(), self.some()
+        now = self.plain.table.get((group, topic), {})
+        # Of most queues what was committed last is ours, of the others another commit came after.
+        ours = {n: at if self.random.random() < 0.8 else at + 1 for n, at in now.items()}
+        self.plain.restore(group, topic, ours, before)
+        self.offsets.restore(group, topic, ours, before)
+
+    def remove(self) -> None:
+        group = self.group()
+        self.offsets.snapshot()
+        removed = self.plain.remove(group)
+        assert finish(self.offsets.remove(group)) == removed
+        assert self.offsets.dirty == bool(removed)
+
+    def load(self) -> None:
+        self.offsets.load(self.offsets.snapshot()())
+        assert not self.offsets.dirty
+
+    def compare(self) -> None:
+        offsets, table, light = self.offsets, self.plain.table, self.plain.light
+        offsets.validate()
+        assert {(group, topic): queues for group, topic, queues in offsets.committed()} == table
+        for group in ("g0", "g1", "g2", "%LMQ%g"):
+            mine = {topic for name, topic in table if name == group}
+            assert sorted(offsets.topics_of(group)) == sorted(mine)
+            for topic in ("T0", "T1", "T2", "T" * 80):
+                queues = dict(table.get((group, topic), {}))
+                if (group, topic) in light:
+                    queues = {0: light[group, topic]}
+                assert offsets.queues(group, topic) == queues
+                assert offsets.query(group, topic, 0) == queues.get(0, NO_OFFSET)
+        for topic in ("T0", "T1", "T2"):
+            groups = [group for group, name in table if name == topic]
+            assert sorted(finish(offsets.groups_of(topic))) == sorted(groups)
+        sizes = {"group_topic_count": len(table) + len(light), "queue_count": self.plain.count()}
+        assert offsets.statistics() == self.plain.counts | sizes
+        assert offsets.queue_count == sizes["queue_count"]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_offsets_are_kept_as_plain_tables_keep_them(seed: int) -> None:
+    both = Twins(seed)
+    steps = [*[both.commit] * 5, both.clone, both.restore, both.remove, both.load]
+    for _ in range(200):
+        both.random.choice(steps)()
+        both.compare()
+    assert all(both.plain.counts.values())

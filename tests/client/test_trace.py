@@ -103,8 +103,11 @@ def test_a_note_goes_at_once_and_those_of_a_rest_together() -> None:
         await began.wait()
         assert [notes(command) for command in traces(asked)] == [[["1"]]]
         began.clear()
-        held.add(TraceNote("2\x02", ("k",)))
-        held.add(TraceNote("3\x02", ("k",)))
+        for text in ("2\x02", "3\x02"):
+            held.add(TraceNote(text, ("k",)))
+            for _ in range(9):
+                await asyncio.sleep(0)
+        assert len(traces(asked)) == 1
         over.set()
         await began.wait()
         assert [notes(command) for command in traces(asked)] == [[["1"]], [["2"], ["3"]]]

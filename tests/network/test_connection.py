@@ -19,7 +19,7 @@ from wakelog.network.connection import (
 )
 from wakelog.network.errors import SendFailed
 from wakelog.network.limits import ServerLimits
-from wakelog.protocol.command import RemotingCommand, answer
+from wakelog.protocol.command import ONEWAY_FLAG, RemotingCommand, answer
 from wakelog.protocol.frame import encode_frame
 
 LIMITS = ServerLimits(write_buffer_bytes_high=1_000, write_buffer_bytes_max=10_000)
@@ -400,4 +400,18 @@ def test_a_request_with_a_header_that_is_too_long_is_answered() -> None:
     assert (refusal.code, refusal.opaque) == (13, 2)
     assert [opaques for opaques, _ in bench.owner.delivered] == [[1]]
     assert not bench.owner.ended
+    assert bench.connection.activity.frame_begun_seconds is None
+
+
+@pytest.mark.parametrize("step", [50_000, 1 << 20])
+def test_each_request_with_a_header_that_is_too_long_is_answered_once(step: int) -> None:
+    bench, fields = Bench(), {"properties": "p" * 300_000}
+    for opaque in range(1, 8):
+        flag = ONEWAY_FLAG if opaque == 4 else 0
+        command = RemotingCommand(10, opaque, flag, fields if opaque in (2, 3, 4, 6) else {})
+        data = encode_frame(command)
+        for begin in range(0, len(data), step):
+            bench.connection.data_received(data[begin : begin + step])
+    assert [each.opaque for each in bench.transport.answers()] == [2, 3, 6]
+    assert [opaques for opaques, _ in bench.owner.delivered] == [[1], [5], [7]]
     assert bench.connection.activity.frame_begun_seconds is None
