@@ -7,6 +7,7 @@ import pytest
 
 from tests.fakes.logs import SEGMENT_BYTES, draft, open_log, small_config, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
+from tests.fakes.records import STORE_MS, LogBytes
 from wakelog.protocol.record import decode_record
 from wakelog.storage.errors import StoreFailed
 from wakelog.storage.log import commit_log_reader
@@ -175,6 +176,21 @@ def test_an_unreadable_segment_is_a_failure(fs: MemoryFileSystem) -> None:
     fs.unlink(f"{directory}/{offset_name(0)}")
     reader.close()
     assert reader.skip_zeros(7) == 7
+
+
+def test_the_store_time_is_that_of_a_record_and_of_nothing_else(fs: MemoryFileSystem) -> None:
+    log = LogBytes(segment_bytes=SEGMENT_BYTES)
+    for number, sys_flag in enumerate((0, 1 << 4, 1 << 5, 3 << 4)):  # each kind of hosts
+        hosts = {
+            name: ("::1" if sys_flag & flag else "127.0.0.1", 10_911)
+            for name, flag in (("born_host", 1 << 4), ("store_host", 1 << 5))
+        }
+        log.add(sys_flag=sys_flag, store_timestamp_ms=STORE_MS + number, **hosts)
+    log.write(fs, CONFIG)
+    reader = CommitLogReader(fs, CONFIG)
+    assert [reader.store_time(at) - STORE_MS for at in log.offsets] == [0, 1, 2, 3]
+    for absent in (-1, SEGMENT_BYTES - 8, SEGMENT_BYTES):
+        assert reader.store_time(absent) == -1
 
 
 def test_a_view_is_valid_until_the_next_one(
