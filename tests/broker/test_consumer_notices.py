@@ -163,6 +163,20 @@ def test_a_clock_that_is_set_back_holds_nothing_up(groups: Groups) -> None:
     assert groups.taken(NOW_MS - 3_600_000) == {"g": [1, 2]}
 
 
+def test_a_broker_ticks_when_notices_leave_or_its_housekeeping_is_due(harness: Harness) -> None:
+    others_ms = harness.broker.next_tick_ms()
+    for number in range(1, 4):
+        harness.beat("g", subscription(), channel=FakeChannel(number), client_id=f"c{number}")
+    due_ms = harness.broker.state.notices.next_ms()
+    assert due_ms is not None and NOW_MS < due_ms < others_ms
+    harness.pushed(NOTIFY)
+    for now_ms, count in ((due_ms - 1, 0), (due_ms, 3)):
+        assert harness.broker.next_tick_ms() == due_ms
+        harness.broker.tick(now_ms)
+        assert len(harness.pushed(NOTIFY)) == count
+    assert harness.broker.next_tick_ms() == others_ms
+
+
 def test_thousands_that_join_one_group_get_some_notices_each(harness: Harness) -> None:
     """4.9.3 sends one to every member at each join: 2,000 members would make 2,001,000."""
     joins_count, joins_each_ms, received = 2_000, 2, Counter[int]()
