@@ -4,7 +4,12 @@ import pytest
 
 from tests.calls import count_calls
 from wakelog.broker.access import addresses
-from wakelog.broker.access.addresses import AddressPatterns, is_loopback
+from wakelog.broker.access.addresses import (
+    AddressPatterns,
+    is_loopback,
+    is_this_host,
+    network_of,
+)
 
 MATCHES = [
     ("", "10.0.0.1", False),
@@ -44,6 +49,13 @@ MATCHES = [
     ("2001:db8:*", "2001:db8:1::1", True),
     ("2001:db8:*", "2001:db9::1", False),
     ("fe80::*", "10.0.0.1", False),
+    ("1:2:3:4::5:6:7-9", "1:2:3:4:0:5:6:9", True),
+    ("1:2:3:4::5:6:7-9", "1:2:3:4:1:5:6:9", False),
+    ("::7-9", "::9", True),
+    ("7-9::", "9::", True),
+    ("1:2:3:4:5:6:7:8-ffff", "1:2:3:4:5:6:7:ffff", True),
+    ("1:2:3:4:5:6:7:*", "1:2:3:4:5:6:7:ffff", True),
+    ("0-255.0.0.1", "255.0.0.1", True),
     # The numbers of one family are no beginning of an address of the other.
     ("32.1.13.184", "20:1:d:b8::1", False),
     ("32.1.13-14.*", "20:1:d:b8::1", False),
@@ -90,6 +102,7 @@ REFUSED = [
         "10.0.0.1-2-3",
         "10.0.a.*",
     ),
+    *("1:2:3:4::5:6:7:8-9", "1:2:3:4:5:6:7-8", "*:2-3", "1:2:3:4:5:6:7:8:9-10", "1:2-1000f:*"),
     *("1:2:3:4:5:6:7:8:*", "fe80::1::*", "1:2-1ffff:*", "10.0.0.0/8", "fe80{1}", "-"),
 ]
 
@@ -109,3 +122,36 @@ def test_what_is_no_pattern_is_refused(pattern: str) -> None:
 )
 def test_loopback(host: str, is_here: bool) -> None:
     assert is_loopback(host) is is_here
+
+
+@pytest.mark.parametrize(
+    ("host", "network"),
+    [
+        ("10.0.0.1", (10, 0, 0, 1)),
+        ("::ffff:10.0.0.1", (10, 0, 0, 1)),
+        ("2001:db8:1:2:3:4:5:6", (0x2001, 0xDB8, 1, 2)),
+        ("fe80::1%eth0", (0xFE80, 0, 0, 0)),
+        ("", ()),
+        ("localhost", ()),
+    ],
+)
+def test_an_owner_has_an_address_or_half_of_a_long_one(host: str, network: tuple[int, ...]) -> None:
+    assert network_of(host) == network
+
+
+@pytest.mark.parametrize(
+    ("host", "local_host", "is_here"),
+    [
+        ("127.0.0.1", "", True),
+        ("::1", "10.0.0.1", True),
+        ("10.0.0.1", "10.0.0.1", True),
+        ("10.0.0.1", "10.0.0.2", False),
+        ("10.0.0.1", "", False),
+        ("", "", False),
+        ("", "10.0.0.1", False),
+    ],
+)
+def test_who_connects_from_the_address_that_it_connects_to_is_on_its_host(
+    host: str, local_host: str, is_here: bool
+) -> None:
+    assert is_this_host(host, local_host) is is_here
