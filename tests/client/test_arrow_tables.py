@@ -100,7 +100,7 @@ def test_what_the_stream_made_ahead_is_given_again() -> None:
 
 
 @pytest.mark.parametrize("are_messages", [False, True])
-def test_who_waits_gets_at_once_what_a_stream_made_ahead(*, are_messages: bool) -> None:
+def test_a_call_that_waits_gets_at_once_what_a_stream_made_ahead(*, are_messages: bool) -> None:
     async def work(consumer: Consumer) -> None:
         expected = 40 - are_messages
         if are_messages:

@@ -226,45 +226,6 @@ def test_a_rejected_message_is_a_dead_letter_at_once(kind: str, tmp_path: Path) 
     assert levels == ([] if kind == "broadcast" else ["-1"])  # a broadcast drops it
 
 
-@pytest.mark.parametrize(
-    ("kind", "max_retries", "retries", "becomes"),
-    [
-        ("plain", None, 99, "the broker decides at 16"),
-        ("plain", 3, 99, "the broker decides at 3"),
-        ("plain", 0, 0, "the broker decides at 0"),
-        ("ordered", None, 99_999, "again"),
-        ("ordered", 3, 2, "again"),
-        ("ordered", 3, 3, "dead"),
-        ("ordered", 0, 0, "dead"),
-        ("broadcast", None, 15, "again"),
-        ("broadcast", None, 16, "dropped"),
-        ("broadcast", 3, 2, "again"),
-        ("broadcast", 3, 3, "dropped"),
-        ("broadcast", 99, 98, "again"),
-        ("broadcast", 0, 0, "dropped"),
-    ],
-)
-def test_what_becomes_of_a_message_that_is_given_back(
-    kind: str, max_retries: int | None, retries: int, becomes: str, tmp_path: Path
-) -> None:
-    cluster, found = GroupCluster({("a", "T", 0): messages(1), RETRY: []}), []
-
-    async def body(consumer: Consumer) -> None:
-        [message] = await get(consumer, 1)
-        message.local_returns_count = retries
-        await message.nack()
-        if consumer.position(Q0) == 0:
-            found.append("again")
-        for command in cluster.sent_back:
-            level, at = command.ext_fields["delayLevel"], command.ext_fields["maxReconsumeTimes"]
-            found.append("dead" if level == "-1" else f"the broker decides at {at}")
-
-    settings: dict[str, Any] = {} if kind == "plain" else {kind: True}
-    settings |= {"offset_folder": tmp_path} if kind == "broadcast" else {}
-    run(cluster, body, max_retries=max_retries, **settings)
-    assert found == ([] if becomes == "dropped" else [becomes])
-
-
 def test_a_queue_that_another_client_has_locked_is_left_to_it() -> None:
     cluster = two_queues(1)
     cluster.locks[Q0] = "another"

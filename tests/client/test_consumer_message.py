@@ -4,13 +4,17 @@ import asyncio
 import pickle
 import threading
 import weakref
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.client.clusters import messages
-from tests.client.group_cluster import SETTLER
+from tests.client.group_cluster import RETRY, SETTLER, GroupCluster
+from tests.client.test_consumer import get, run
 from tests.fakes.records import record
 from tests.twins import twins, use_twin
+from wakelog.client.consumer import Consumer
 from wakelog.client.consumer_message import (
     SHARED_BYTES_EACH_MAX,
     SHARED_BYTES_MAX,
@@ -117,3 +121,42 @@ class Unpicklable:
         self.lock = threading.Lock()
         self.ack, self.nack, self.reply = settler.ack, settler.nack, settler.reply
         self.reject = settler.reject
+
+
+@pytest.mark.parametrize(
+    ("kind", "max_retries", "retries", "becomes"),
+    [
+        ("plain", None, 99, "the broker decides at 16"),
+        ("plain", 3, 99, "the broker decides at 3"),
+        ("plain", 0, 0, "the broker decides at 0"),
+        ("ordered", None, 99_999, "again"),
+        ("ordered", 3, 2, "again"),
+        ("ordered", 3, 3, "dead"),
+        ("ordered", 0, 0, "dead"),
+        ("broadcast", None, 15, "again"),
+        ("broadcast", None, 16, "dropped"),
+        ("broadcast", 3, 2, "again"),
+        ("broadcast", 3, 3, "dropped"),
+        ("broadcast", 99, 98, "again"),
+        ("broadcast", 0, 0, "dropped"),
+    ],
+)
+def test_what_becomes_of_a_message_that_is_given_back(
+    kind: str, max_retries: int | None, retries: int, becomes: str, tmp_path: Path
+) -> None:
+    cluster, found = GroupCluster({("a", "T", 0): messages(1), RETRY: []}), []
+
+    async def body(consumer: Consumer) -> None:
+        [message] = await get(consumer, 1)
+        message.local_returns_count = retries
+        await message.nack()
+        if consumer.position(QUEUE) == 0:
+            found.append("again")
+        for command in cluster.sent_back:
+            level, at = command.ext_fields["delayLevel"], command.ext_fields["maxReconsumeTimes"]
+            found.append("dead" if level == "-1" else f"the broker decides at {at}")
+
+    settings: dict[str, Any] = {} if kind == "plain" else {kind: True}
+    settings |= {"offset_folder": tmp_path} if kind == "broadcast" else {}
+    run(cluster, body, max_retries=max_retries, **settings)
+    assert found == ([] if becomes == "dropped" else [becomes])

@@ -151,7 +151,7 @@ def test_an_owner_has_an_address_or_half_of_a_long_one(host: str, network: tuple
         ("", "10.0.0.1", False),
     ],
 )
-def test_who_connects_from_the_address_that_it_connects_to_is_on_its_host(
+def test_what_connects_from_the_address_that_it_connects_to_is_on_its_host(
     host: str, local_host: str, is_here: bool
 ) -> None:
     assert is_this_host(host, local_host) is is_here
