@@ -98,7 +98,7 @@ def test_a_broker_is_asked_for_no_more_than_is_read(
 ) -> None:
     async def main() -> None:
         broker = PulledQueue([STORE_MS] * 50)
-        made, found = puller(broker, 3, 40, **fields), []
+        made, found = puller(broker, 3, 40, **fields), list[ReceivedMessage]()
         while await made.fill():
             found += made.messages
             made.messages.clear()

@@ -2,6 +2,7 @@
 
 import errno
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -181,7 +182,7 @@ def test_an_unreadable_segment_is_a_failure(fs: MemoryFileSystem) -> None:
 def test_the_store_time_is_that_of_a_record_and_of_nothing_else(fs: MemoryFileSystem) -> None:
     log = LogBytes(segment_bytes=SEGMENT_BYTES)
     for number, sys_flag in enumerate((0, 1 << 4, 1 << 5, 3 << 4)):  # each kind of hosts
-        hosts = {
+        hosts: dict[str, Any] = {
             name: ("::1" if sys_flag & flag else "127.0.0.1", 10_911)
             for name, flag in (("born_host", 1 << 4), ("store_host", 1 << 5))
         }
