@@ -44,7 +44,7 @@ def flood() -> LogBytes:
 
 
 def open_reput(
-    fs: MemoryFileSystem, log: LogBytes, functions: ScanFunctions | None, *, follows: bool = True
+    fs: MemoryFileSystem, log: LogBytes, functions: ScanFunctions | None, *, lags: bool = True
 ) -> Reput:
     config = dispatch_config(**SHAPE)
     log.write(fs, config)
@@ -57,7 +57,7 @@ def open_reput(
         dispatchers,
         config,
         functions=functions,
-        follower=LaggingDispatcher(dispatchers[-1], cursor) if follows else None,
+        lagging=LaggingDispatcher(dispatchers[-1], cursor) if lags else None,
     )
 
 
@@ -88,7 +88,7 @@ def index_files(fs: MemoryFileSystem) -> list[bytes]:
 def whole_index(log: LogBytes, functions: ScanFunctions | None) -> list[bytes]:
     """Return the index of a Reput that makes it in step."""
     fs = MemoryFileSystem()
-    reput = open_reput(fs, log, functions, follows=False)
+    reput = open_reput(fs, log, functions, lags=False)
     reput.start(log.end, clean_exit=True)
     reput.step(log.end, EVERYTHING, NOW_MS)
     reput.flush()
@@ -219,7 +219,7 @@ def test_a_full_disk_while_it_is_behind(
     assert index_files(fs) == whole_index(log, functions)
 
 
-def test_a_log_trimmed_below_a_follower_moves_it_up(fs: MemoryFileSystem) -> None:
+def test_a_log_trimmed_below_a_lagging_dispatcher_moves_it_up(fs: MemoryFileSystem) -> None:
     log = flood()
     reput = open_reput(fs, log, None)
     reput.start(log.end, clean_exit=True)

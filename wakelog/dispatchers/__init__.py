@@ -9,14 +9,14 @@ this table, which is also that of a real 4.9.3 broker.
                     consumequeue_ext/
     index           index/          a query by key may come a moment later
 
-A flood of keys lets the index fall behind the queues; `follower.py` lets it catch up.
+A flood of keys lets the index fall behind the queues; `lagging_dispatcher.py` lets it catch up.
 
 Plug-ins (`plugins.py`) come from the entry-point group `wakelog.dispatchers`. Each has a cursor of
 its own, so that one that raises or hangs delays no other. With `parquetDispatcher`, wakelog's own
 `wakelog/spark/side_files` runs in the same way and writes Parquet files.
 
-Read in this order: `dispatcher`, `reput`, `log_cursor`, `read_ahead`, `follower`, `filter_bitmap`,
-`consume_queue`, `queue_entries`, `index`, `sync_files`, `arrivals`, `plugins`,
+Read in this order: `dispatcher`, `reput`, `log_cursor`, `read_ahead`, `lagging_dispatcher`,
+`filter_bitmap`, `consume_queue`, `queue_entries`, `index`, `sync_files`, `arrivals`, `plugins`,
 `cursor_file`.
 """
 

@@ -11,7 +11,7 @@ left to spend. After that the index reads the log with a cursor of its own, a pi
 Invariants:
 - Everything below `position` is consumed. A flush may call nothing above it durable, so that a
   crash begins there again.
-- A follower that is behind reads no further than Reput's own cursor, which stands at a record.
+- A dispatcher that is behind reads no further than Reput's own cursor, which stands at a record.
 - A piece has at most KEYS_MAX keys: a record with more is in several. A bulk batch without costly
   ones is one piece.
 

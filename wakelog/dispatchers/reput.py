@@ -10,16 +10,16 @@ to begin. `step` dispatches what is readable and returns what to wake. `flush` m
     the confirm offset; 4.9.3 leaves that at -1, and
     dispatches nothing
     sound records, ends of files, wrong sizes and bad bytes     see `log_cursor.py`
-    a dispatcher with a `LaggingDispatcher` may fall behind the others   see `follower.py`
+    a dispatcher with a `LaggingDispatcher` may fall behind the others   see `lagging_dispatcher.py`
     on a master a message with a queue entry is an arrival in   arrivals_count
     each of its queues
     a slave counts puts by topic as it dispatches               topic_puts of the decision
 
 Invariants:
-- `dispatched` covers a record only after every dispatcher has consumed it, except a follower. It
+- `dispatched` covers a record only after every dispatcher has consumed it, except a lagging one. It
   never goes down, except in a `start` that has to repeat records; the shared watermark stays as it
   was then.
-- A flush job covers a record only after every dispatcher has consumed it, the follower too.
+- A flush job covers a record only after every dispatcher has consumed it, the lagging one too.
 - After a dispatcher raised, the next step first lets all of them open their files again. A batch
   that was half consumed is found in the files, not in memory.
 
@@ -49,11 +49,11 @@ __all__ = ["Arrival", "DispatchDecision", "FlushJob", "Reput", "ReputStatistics"
 class DispatchDecision(NamedTuple):
     """The result of a step, and what the shell has to do.
 
-    dispatched: every dispatcher but a follower has all records below; publish it if it is higher
+    dispatched: every dispatcher but a lagging one has all records below; publish it if it is higher
         than before.
     arrivals: the queues to wake, after `dispatched` is published; empty on a slave.
     topic_puts: by topic; only on a slave.
-    more: more is readable now, or the follower is behind; step again without waiting.
+    more: more is readable now, or the lagging one is behind; step again without waiting.
     """
 
     dispatched: int
@@ -106,7 +106,7 @@ class Reput:
         skip_segment: bool = False,
         worker: Worker | None = None,
         ahead: Callable[[ScanFunctions], Ahead] | None = None,
-        follower: LaggingDispatcher | None = None,
+        lagging: LaggingDispatcher | None = None,
     ) -> None:
         """Keep everything, read nothing.
 
@@ -115,11 +115,11 @@ class Reput:
         worker: a thread that reads ahead, see `read_ahead.py`; it has to be idle or ended before
             the log is closed.
         ahead: makes the `Ahead` for compiled scans, instead of a `ReadAhead`.
-        follower: for one of the dispatchers, which may fall behind the others.
+        lagging: for one of the dispatchers, which may fall behind the others.
         """
         self._fs = fs
         self._dispatchers = tuple(dispatchers)
-        self._follower = follower
+        self._lagging = lagging
         self._config = config
         self._cursor = LogCursor(
             log,
@@ -140,13 +140,13 @@ class Reput:
 
     @property
     def position(self) -> int:
-        """All records below are dispatched, except by a follower."""
+        """All records below are dispatched, except by a lagging one."""
         return self._cursor.position
 
     @property
     def is_behind(self) -> bool:
-        """Whether a follower has work left that needs no new record."""
-        return self._follower is not None and self._follower.is_behind
+        """Whether a lagging dispatcher has work left that needs no new record."""
+        return self._lagging is not None and self._lagging.is_behind
 
     @property
     def is_broken(self) -> bool:
@@ -178,8 +178,8 @@ class Reput:
             needed = [dispatcher.truncate(end) for dispatcher in self._dispatchers]
         known = [position for position in (dispatch_from, dispatched) if position is not None]
         self._cursor.move_to(min(max_physical_offset, *needed, *known), max_physical_offset)
-        if self._follower is not None:
-            self._follower.restart(self._cursor.position)
+        if self._lagging is not None:
+            self._lagging.restart(self._cursor.position)
         self._log_end = max_physical_offset
         self._broken = False
         return self._cursor.position
@@ -211,8 +211,8 @@ class Reput:
                 waiting = not batch.caught_up
                 self._note(batch, arrivals, topic_puts)
             self._cursor.passed(batch)
-            if self._follower is not None:
-                self._follower.reached(self._cursor.position)
+            if self._lagging is not None:
+                self._lagging.reached(self._cursor.position)
             if self._cursor.position >= budget_end:
                 break
             batch = self._cursor.read(limit, now_ms)
@@ -220,15 +220,15 @@ class Reput:
         if waiting and not more:
             end = self._cursor.position
             self._dispatch(DispatchBatch(end, end, now_ms, requests=[]))
-        more = self._end_follower_step(now_ms) or more
+        more = self._end_lagging_step(now_ms) or more
         self._arrivals_count += len(arrivals)
         return DispatchDecision(self._cursor.position, arrivals, topic_puts, more)
 
     def prepare_flush(self) -> FlushJob:
         """Write what is kept in memory, and return the job that makes it durable."""
         position, store_timestamp_ms = self._cursor.position, self._store_timestamp_ms
-        if self._follower is not None:
-            position = min(position, self._follower.position)
+        if self._lagging is not None:
+            position = min(position, self._lagging.position)
         index_timestamp_ms: int | None = None
         index_end = IndexEnd()
         for dispatcher in self._dispatchers:
@@ -283,15 +283,15 @@ class Reput:
         """Go back to an offset: queues from there on are made again. Others have their entries."""
         assert not self._broken and not self.is_behind
         self._cursor.move_to(physical_offset, self._cursor.position)
-        if self._follower is not None:
-            self._follower.restart(self._cursor.position)
+        if self._lagging is not None:
+            self._lagging.restart(self._cursor.position)
 
     def catch_up(self, now_ms: int) -> bool:
-        """Do one piece of a follower's work, and return whether there is more.
+        """Do one piece of a lagging dispatcher's work, and return whether there is more.
 
         Raises: what the dispatcher raises; the next step starts again.
         """
-        return not self._broken and self._end_follower_step(now_ms)
+        return not self._broken and self._end_lagging_step(now_ms)
 
     def cancel_read_ahead(self) -> None:
         """Wait for what the worker reads ahead, so that the log may be closed."""
@@ -307,22 +307,22 @@ class Reput:
         )
 
     def _dispatch(self, batch: DispatchBatch) -> None:
-        follower = self._follower
+        lagging = self._lagging
         try:
             for dispatcher in self._dispatchers:
-                if follower is not None and dispatcher is follower.dispatcher:
-                    follower.offer(batch)
+                if lagging is not None and dispatcher is lagging.dispatcher:
+                    lagging.offer(batch)
                 else:
                     dispatcher.dispatch(batch)
         except BaseException:
             self._on_failure()
             raise
 
-    def _end_follower_step(self, now_ms: int) -> bool:
-        if self._follower is None:
+    def _end_lagging_step(self, now_ms: int) -> bool:
+        if self._lagging is None:
             return False
         try:
-            return self._follower.end_step(self._cursor.position, now_ms)
+            return self._lagging.end_step(self._cursor.position, now_ms)
         except BaseException:
             self._on_failure()
             raise

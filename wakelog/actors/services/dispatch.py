@@ -60,7 +60,7 @@ class Dispatch:
         has_process: whether no Broker is in this process.
         """
         self._log = CommitLogReader(fs, config)
-        self._follower_log = CommitLogReader(fs, config)
+        self._lagging_log = CommitLogReader(fs, config)
         self._dispatchers: list[CoreDispatcher] = core_dispatchers(
             fs,
             config,
@@ -79,7 +79,7 @@ class Dispatch:
             config,
             skip_segment=config.compat_skip_segment,
             functions=CHOICE.library,
-            follower=self._make_follower(config),
+            lagging=self._make_lagging(config),
         )
         recovered = known.dispatch_from is not None
         dispatch_from = known.dispatch_from
@@ -195,18 +195,18 @@ class Dispatch:
             self._checkpoint.close()
             self._dispatched.close()
             self._log.close()
-            self._follower_log.close()
+            self._lagging_log.close()
 
     def _catch_up(self) -> None:
         """Finish the index, or a part of it."""
         run_for_a_share(lambda: self.core.catch_up(wall_ms()), CATCH_UP_SECONDS_MAX)
 
-    def _make_follower(self, config: StoreConfig) -> LaggingDispatcher | None:
+    def _make_lagging(self, config: StoreConfig) -> LaggingDispatcher | None:
         """Let the index fall behind the queues, if there is an index."""
         for dispatcher in self._dispatchers:
             if isinstance(dispatcher, IndexDispatcher):
                 cursor = LogCursor(
-                    self._follower_log,
+                    self._lagging_log,
                     config.delays_ms,
                     functions=CHOICE.library,
                     skip_segment=config.compat_skip_segment,
