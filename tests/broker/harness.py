@@ -235,7 +235,7 @@ class Harness:
         return note
 
     def deliver_delayed(self, level: int = 1) -> dict[int, int]:
-        """Deliver every parked message of a level, as a Schedule to which all are due."""
+        """Deliver every delayed message of a level, as a Schedule to which all are due."""
         queue = self.store.queues_by_name[SCHEDULE_TOPIC, level - 1]
         due = [
             DueMessage(level, m.queue_offset, m.physical_offset, len(m.record))

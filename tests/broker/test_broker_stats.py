@@ -149,7 +149,7 @@ def counted(*, by_queue: bool = True, lmq: bool = False) -> BrokerStats:
     stats.count_get("T", "g", 2, 200, queue_id=5, latency_ms=40)
     stats.count_get("%LMQ%t", "%LMQ%g", 1, 100, queue_id=0, latency_ms=1)
     stats.count_send_back("a@b", "g")
-    stats.count_parked(2, 90)
+    stats.count_delayed(2, 90)
     stats.count_delivered("T", 2, 80)
     sample(stats, MINUTE, 1)
     return stats

@@ -1,4 +1,4 @@
-"""How delayed messages are parked and delivered, and delayOffset.json."""
+"""How delayed messages are stored and delivered, and delayOffset.json."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,12 @@ import pytest
 from tests.broker.fake_store import FakeStore
 from tests.broker.harness import NOW_MS
 from tests.golden_stores import read_manifest
-from wakelog.broker.delayed_delivery import DelayedDelivery, delay_level, park, unpark
+from wakelog.broker.delayed_delivery import (
+    DelayedDelivery,
+    delay_draft,
+    delay_level,
+    delivered_draft,
+)
 from wakelog.broker.schedule import DueMessage
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.names import SCHEDULE_TOPIC
@@ -158,9 +163,9 @@ def test_levels_have_the_delays_of_4_9_3(level: int, delay_ms: int) -> None:
 
 def test_a_delayed_message_is_parked_with_its_destination() -> None:
     properties = {"DELAY": "3", "WAIT": "true"}
-    parked = park(len(DELAYS_MS), properties, "T", 2)
-    assert parked is not None
-    topic, queue_id, text = parked
+    delayed = delay_draft(len(DELAYS_MS), properties, "T", 2)
+    assert delayed is not None
+    topic, queue_id, text = delayed
     assert (topic, queue_id) == (SCHEDULE_TOPIC, 2)
     assert decode_properties(text) == {
         "DELAY": "3",
@@ -171,16 +176,16 @@ def test_a_delayed_message_is_parked_with_its_destination() -> None:
 
 
 def test_a_level_above_the_highest_is_the_highest() -> None:
-    parked = park(len(DELAYS_MS), {"DELAY": "99"}, "T", 0)
-    assert parked is not None
-    assert parked[1] == 17
-    assert decode_properties(parked[2])["DELAY"] == "18"
+    delayed = delay_draft(len(DELAYS_MS), {"DELAY": "99"}, "T", 0)
+    assert delayed is not None
+    assert delayed[1] == 17
+    assert decode_properties(delayed[2])["DELAY"] == "18"
 
 
 @pytest.mark.parametrize("properties", [{}, {"DELAY": "0"}, {"DELAY": "-1"}])
 def test_without_a_level_nothing_is_parked(properties: dict[str, str]) -> None:
     before = dict(properties)
-    assert park(len(DELAYS_MS), properties, "T", 0) is None
+    assert delay_draft(len(DELAYS_MS), properties, "T", 0) is None
     assert properties == before
 
 
@@ -198,7 +203,7 @@ def record(**properties: str) -> MessageRecord:
 
 def test_a_due_message_goes_where_it_wanted_to_go_and_keeps_the_rest() -> None:
     properties = {"DELAY": "3", "REAL_TOPIC": "T", "REAL_QID": "2", "TAGS": "a"}
-    draft = unpark(record(**properties))
+    draft = delivered_draft(record(**properties))
     assert draft is not None
     assert (draft.topic, draft.queue_id, draft.body, draft.flag) == ("T", 2, b"body", 7)
     assert draft.born_host == ("127.0.0.9", 40_001)
@@ -224,18 +229,18 @@ LOST = [
 
 @pytest.mark.parametrize("properties", LOST)
 def test_a_message_without_a_lawful_destination_goes_nowhere(properties: dict[str, str]) -> None:
-    assert unpark(record(**properties)) is None
+    assert delivered_draft(record(**properties)) is None
 
 
 def test_the_real_broker_parks_and_delivers_with_the_same_properties() -> None:
-    """What park makes of a delivered message's properties is what the real broker stored."""
+    """What delay_draft makes of a delivered message's properties is what the real broker stored."""
     messages = read_manifest("delay_tx_retry")["messages"]
-    parked = [m for m in messages if m["topic"] == SCHEDULE_TOPIC]
-    assert len(parked) > 50
-    for message in parked:
+    delayed = [m for m in messages if m["topic"] == SCHEDULE_TOPIC]
+    assert len(delayed) > 50
+    for message in delayed:
         properties = dict(message["properties"])
         topic, queue_id = properties.pop("REAL_TOPIC"), int(properties.pop("REAL_QID"))
-        made = park(len(DELAYS_MS), properties, topic, queue_id)
+        made = delay_draft(len(DELAYS_MS), properties, topic, queue_id)
         assert made is not None
         assert (made[0], made[1]) == (message["topic"], message["queueId"])
         assert decode_properties(made[2]) == message["properties"]

@@ -383,7 +383,7 @@ class BrokerStats:
         self._puts.add(topic, 1, size_bytes)
         self._broker_slot(self._broker_puts)
 
-    def count_parked(self, queue_id: int, size_bytes: int) -> None:
+    def count_delayed(self, queue_id: int, size_bytes: int) -> None:
         """Count a message that waits in a queue of the schedule topic."""
         if self._by_queue:
             self._queue_puts.add((SCHEDULE_TOPIC, queue_id), 1, size_bytes)

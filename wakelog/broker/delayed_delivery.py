@@ -1,4 +1,4 @@
-"""Delayed messages: how they are parked, how they are delivered, and the table of delayOffset.json.
+"""Delayed messages: how they are stored and delivered, and the table of delayOffset.json.
 
 A message with the property DELAY=n is stored in queue n-1 of SCHEDULE_TOPIC_XXXX, with its
 destination in REAL_TOPIC and REAL_QID. Its consume queue entry has the time of delivery in place of
@@ -60,7 +60,7 @@ def delay_level(properties: Mapping[str, str]) -> int:
         raise RemoteProtocolError(ResponseCode.SYSTEM_ERROR, remark) from error
 
 
-def park(
+def delay_draft(
     level_max: int, properties: dict[str, str], topic: str, queue_id: int
 ) -> tuple[str, int, str] | None:
     """Return topic, queue id and properties text under which a delayed message is stored.
@@ -82,7 +82,9 @@ def park(
     return SCHEDULE_TOPIC, level - 1, encode_properties(properties)
 
 
-def unpark(record: MessageRecord, properties: dict[str, str] | None = None) -> MessageDraft | None:
+def delivered_draft(
+    record: MessageRecord, properties: dict[str, str] | None = None
+) -> MessageDraft | None:
     """Return the message that a due record of the schedule topic is delivered as.
 
     properties: of the record, if the caller has decoded them.
@@ -113,7 +115,7 @@ class DelayedDelivery:
         self._undeliverable_count = 0
         self._refused_count = 0
         self._corrected_count = 0
-        self.parked_count = 0
+        self.delayed_count = 0
 
     def offsets(self) -> dict[int, int]:
         """Return the next queue offset of each level that was ever used."""
@@ -194,7 +196,7 @@ class DelayedDelivery:
         level: int,
         put: Callable[[MessageDraft, int], PutStatus],
     ) -> bool:
-        draft = None if record is None else unpark(record)
+        draft = None if record is None else delivered_draft(record)
         if draft is None:
             self._undeliverable_count += 1
             return True

@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from wakelog.broker.decision import Appender, WriteLine
-from wakelog.broker.delayed_delivery import unpark
+from wakelog.broker.delayed_delivery import delivered_draft
 from wakelog.broker.half_queue import long
 from wakelog.broker.names import TRANS_GROUP
 from wakelog.broker.state import BrokerState
@@ -170,7 +170,7 @@ def _ask_producer(
 ) -> None:
     group = properties.get(PRODUCER_GROUP, "")
     clients = state.producers.clients(group)
-    real = unpark(half)
+    real = delivered_draft(half)
     if not clients or real is None:
         state.transactions.unanswerable += 1
         _write_line(state, "check transaction failed, channel is null", {"producer_group": group})

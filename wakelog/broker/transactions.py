@@ -23,7 +23,7 @@ from typing import Final
 
 import msgspec
 
-from wakelog.broker.delayed_delivery import unpark
+from wakelog.broker.delayed_delivery import delivered_draft
 from wakelog.protocol.names import TRANS_CHECK_MAX_TIME_TOPIC, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
 from wakelog.protocol.properties import (
     DELAY,
@@ -99,7 +99,7 @@ def committed_draft(
 
     None if the record names no destination that a message may have.
     """
-    draft = unpark(half, properties)
+    draft = delivered_draft(half, properties)
     if draft is not None:
         draft.sys_flag = (half.sys_flag & ~TRANSACTION_MASK) | TRANSACTION_COMMIT
         draft.prepared_transaction_offset = half.physical_offset

@@ -444,10 +444,10 @@ def test_a_line_is_written() -> None:
 
 @pytest.mark.parametrize("has_failed", [False, True])
 @pytest.mark.parametrize("has_schedule", [False, True])
-@pytest.mark.parametrize("parked", [3, 4])
+@pytest.mark.parametrize("delayed", [3, 4])
 @pytest.mark.parametrize("appended", [100, 150])
 def test_an_end_of_a_turn_says_how_far_the_log_reaches_and_that_messages_were_delayed(
-    appended: int, parked: int, has_schedule: bool, has_failed: bool
+    appended: int, delayed: int, has_schedule: bool, has_failed: bool
 ) -> None:
     said: list[tuple[object, ...]] = []
     own: Any = SimpleNamespace(
@@ -457,12 +457,12 @@ def test_an_end_of_a_turn_says_how_far_the_log_reaches_and_that_messages_were_de
         _progress=Noted(said, "progress"),
         _broker=SimpleNamespace(
             state=SimpleNamespace(
-                delayed=SimpleNamespace(parked_count=parked),
+                delayed=SimpleNamespace(delayed_count=delayed),
                 instructions=[],
                 notices=SimpleNamespace(waiting=[], leaving=[]),
             )
         ),
-        _parked_count=3,
+        _delayed_count=3,
         _schedule=Noted(said, "schedule") if has_schedule else None,
         _notes=[],
         times=Noted(said, "times"),
@@ -474,6 +474,6 @@ def test_an_end_of_a_turn_says_how_far_the_log_reaches_and_that_messages_were_de
         expected.append(("times.end_turn",))
         if appended > 100:
             expected.append(("progress.on_appended", 150))
-            if parked > 3 and has_schedule:
+            if delayed > 3 and has_schedule:
                 expected.append(("schedule.on_delayed", 150))
     assert said == expected and not own._is_ending_turn

@@ -149,11 +149,11 @@ def test_a_delayed_message_is_parked_and_answered_with_the_queue_that_was_asked_
     harness: Harness,
 ) -> None:
     response = harness.send("T", i="DELAY\x013\x02WAIT\x01true", e="1")
-    (parked,) = harness.store.messages("SCHEDULE_TOPIC_XXXX", 2)
+    (delayed,) = harness.store.messages("SCHEDULE_TOPIC_XXXX", 2)
     assert response.ext_fields["queueId"] == "1"
     assert response.ext_fields["queueOffset"] == "0"
     # Section 11: delayed records carry WAIT=true.
-    assert decode_properties(parked.properties_text) == {
+    assert decode_properties(delayed.properties_text) == {
         "DELAY": "3",
         "WAIT": "true",
         "CLUSTER": "DefaultCluster",
@@ -161,9 +161,9 @@ def test_a_delayed_message_is_parked_and_answered_with_the_queue_that_was_asked_
         "REAL_QID": "1",
     }
     assert harness.store.messages("T", 1) == []
-    assert harness.broker.state.delayed.parked_count == 1
+    assert harness.broker.state.delayed.delayed_count == 1
     harness.send("T", i="", e="1")
-    assert harness.broker.state.delayed.parked_count == 1
+    assert harness.broker.state.delayed.delayed_count == 1
 
 
 def test_a_level_that_is_no_number_is_refused(harness: Harness) -> None:

@@ -9,7 +9,7 @@ from tests.broker.fake_store import Stored
 from tests.broker.harness import NOW_MS, Harness, pull_fields
 from tests.golden_stores import open_golden
 from wakelog.broker.decision import AwaitFlush
-from wakelog.broker.delayed_delivery import unpark
+from wakelog.broker.delayed_delivery import delivered_draft
 from wakelog.protocol.bodies import SubscriptionGroupConfig, TopicConfig
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
@@ -55,8 +55,8 @@ def test_a_group_is_served_whatever_its_client_lets_it_be_called(harness: Harnes
     assert harness.broker.state.topics.get(topic) is not None
     put(harness)
     assert back(harness, group=group).code == ResponseCode.SUCCESS
-    (parked,) = harness.store.messages("SCHEDULE_TOPIC_XXXX", 2)
-    due = unpark(parked)
+    (delayed,) = harness.store.messages("SCHEDULE_TOPIC_XXXX", 2)
+    due = delivered_draft(delayed)
     assert due is not None and due.topic == topic
     assert harness.store.put_message(due, NOW_MS).status is PutStatus.PUT_OK
     pulled = harness.ask(RequestCode.PULL_MESSAGE, pull_fields(topic=topic, consumerGroup=group))
@@ -70,12 +70,12 @@ def test_a_group_is_served_whatever_its_client_lets_it_be_called(harness: Harnes
 def test_a_message_comes_again_by_way_of_a_delay_level(harness: Harness) -> None:
     message_id = put(harness)
     assert back(harness).code == ResponseCode.SUCCESS
-    (parked,) = harness.store.messages("SCHEDULE_TOPIC_XXXX", 2)
-    assert parked.body == b"hard to swallow"
-    assert (parked.flag, parked.sys_flag, parked.reconsume_times) == (3, 1, 1)
-    assert (parked.born_host, parked.store_host) == (("10.0.0.7", 77), ("10.0.0.8", 10_911))
-    assert parked.born_timestamp_ms == 5
-    assert decode_properties(parked.properties_text) == {
+    (delayed,) = harness.store.messages("SCHEDULE_TOPIC_XXXX", 2)
+    assert delayed.body == b"hard to swallow"
+    assert (delayed.flag, delayed.sys_flag, delayed.reconsume_times) == (3, 1, 1)
+    assert (delayed.born_host, delayed.store_host) == (("10.0.0.7", 77), ("10.0.0.8", 10_911))
+    assert delayed.born_timestamp_ms == 5
+    assert decode_properties(delayed.properties_text) == {
         "KEYS": "k",
         "RETRY_TOPIC": "T",
         "WAIT": "false",
@@ -91,8 +91,8 @@ def test_a_message_comes_again_by_way_of_a_delay_level(harness: Harness) -> None
 def test_the_first_topic_and_id_are_kept_through_every_retry(harness: Harness) -> None:
     put(harness, properties="RETRY_TOPIC\x01First\x02ORIGIN_MESSAGE_ID\x010A0B")
     back(harness)
-    (parked,) = harness.store.messages("SCHEDULE_TOPIC_XXXX", 2)
-    properties = decode_properties(parked.properties_text)
+    (delayed,) = harness.store.messages("SCHEDULE_TOPIC_XXXX", 2)
+    properties = decode_properties(delayed.properties_text)
     assert (properties["RETRY_TOPIC"], properties["ORIGIN_MESSAGE_ID"]) == ("First", "0A0B")
     sent_back = harness.traffic()["send_back_by_topic_and_group"]
     assert sent_back == {"First": {"g": (1,)}}
@@ -154,8 +154,8 @@ def test_retries_spread_over_the_groups_retry_queues(harness: Harness) -> None:
     configure(harness, retry_queue_nums=3)
     for _ in range(30):
         back(harness)
-    parked = harness.store.messages("SCHEDULE_TOPIC_XXXX", 2)
-    assert {decode_properties(m.properties_text)["REAL_QID"] for m in parked} == {"0", "1", "2"}
+    delayed = harness.store.messages("SCHEDULE_TOPIC_XXXX", 2)
+    assert {decode_properties(m.properties_text)["REAL_QID"] for m in delayed} == {"0", "1", "2"}
 
 
 def test_a_send_back_never_waits_for_the_disk(make_harness: MakeHarness) -> None:
@@ -229,18 +229,18 @@ def test_the_real_brokers_dead_letters_and_retries_are_made_alike(tmp_path: Path
     for record in records.values():
         properties = decode_properties(record.properties_text)
         real_topic = properties.get("REAL_TOPIC", "")
-        parked_retry = record.topic.startswith("SCHEDULE") and real_topic.startswith("%RETRY%")
+        delayed_retry = record.topic.startswith("SCHEDULE") and real_topic.startswith("%RETRY%")
         origin = by_id.get(properties.get("ORIGIN_MESSAGE_ID", ""))
         if origin is None or record.reconsume_times != 1:
             continue
-        if not (parked_retry or record.topic.startswith("%DLQ%")):
+        if not (delayed_retry or record.topic.startswith("%DLQ%")):
             continue
         compared += 1
         harness = Harness()
         data = read_record(store, origin.physical_offset, origin.size_bytes)
         harness.store.log[0] = Stored(MessageDraft("", 0, b""), data, 0, 0, 0)
         harness.store.end = len(data)
-        level = properties["DELAY"] if parked_retry else "-1"
+        level = properties["DELAY"] if delayed_retry else "-1"
         assert back(harness, group="retry_group", delayLevel=level).code == 0
         (made,) = harness.store.messages(record.topic, record.queue_id)
         assert made.properties_text == record.properties_text
@@ -263,6 +263,6 @@ def test_it_chooses_a_queue_that_the_retry_topic_has(
     put(harness)
     for _ in range(40):
         assert back(harness).code == ResponseCode.SUCCESS
-    due = [unpark(record) for record in harness.store.messages("SCHEDULE_TOPIC_XXXX", 2)]
+    due = [delivered_draft(record) for record in harness.store.messages("SCHEDULE_TOPIC_XXXX", 2)]
     chosen = {draft.queue_id for draft in due if draft is not None}
     assert len(due) == 40 and chosen == set(range(max(1, min(read, write))))

@@ -120,7 +120,7 @@ class Requests:
         self._is_waking = False
         self._is_ending_turn = False
         self._has_failed = False
-        self._parked_count = 0
+        self._delayed_count = 0
         self._asked_bytes = 0
         self._removing = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -196,9 +196,9 @@ class Requests:
                 self.times.end_turn(has_put=has_put)
                 if has_put:
                     self._progress.on_appended(appended)
-                    parked_count = self._broker.state.delayed.parked_count
-                    if parked_count != self._parked_count and self._schedule is not None:
-                        self._parked_count = parked_count
+                    delayed_count = self._broker.state.delayed.delayed_count
+                    if delayed_count != self._delayed_count and self._schedule is not None:
+                        self._delayed_count = delayed_count
                         self._schedule.on_delayed(appended)
         except NotWriteable as error:
             self._has_failed = True

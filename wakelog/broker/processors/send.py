@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from wakelog.broker.decision import Appender, AwaitFlush, Outcome, WriteLine
-from wakelog.broker.delayed_delivery import delay_level, park
+from wakelog.broker.delayed_delivery import delay_draft, delay_level
 from wakelog.broker.effects import InPool, Work, rest_of
 from wakelog.broker.error_response import LimitReached
 from wakelog.broker.processors.send_check import (
@@ -137,7 +137,7 @@ def _send_single(
         topic_config = state.topics.create(topic, DLQ_QUEUE_COUNT, now_ms)
     properties, text = read_send_properties(header.properties, state.config.broker_cluster_name)
     sys_flag = send_sys_flag(header, topic_config)
-    parked = None
+    delayed = None
     prepared = properties.get(TRANSACTION_PREPARED)
     prepares = prepared is not None and parse_boolean(prepared)
     if prepares:
@@ -148,9 +148,9 @@ def _send_single(
     elif sys_flag & TRANSACTION_MASK and transaction_type(sys_flag) not in CONSUMED_TYPES:
         return _put_refusal(state, request.command, PutStatus.MESSAGE_ILLEGAL)
     elif DELAY in properties:
-        parked = park(state.delay_level_max, properties, topic, queue_id)
-    if parked is not None:
-        topic, queue_id, text = parked
+        delayed = delay_draft(state.delay_level_max, properties, topic, queue_id)
+    if delayed is not None:
+        topic, queue_id, text = delayed
     draft = MessageDraft(
         topic=topic,
         queue_id=queue_id,
@@ -167,9 +167,9 @@ def _send_single(
     if result.status is not PutStatus.PUT_OK:
         return _store_refusal(state, request.command, result)
     state.traffic.count_put(topic, 1, result.size_bytes)
-    if parked is not None:
-        state.delayed.parked_count += 1
-        state.traffic.count_parked(queue_id, result.size_bytes)
+    if delayed is not None:
+        state.delayed.delayed_count += 1
+        state.traffic.count_delayed(queue_id, result.size_bytes)
     elif prepares:
         state.transactions.prepared += 1
     message_id = create_message_id(*state.store_host, result.physical_offset)

@@ -11,7 +11,7 @@ Source: org.apache.rocketmq.broker.processor.SendMessageProcessor.asyncConsumerS
 from functools import partial
 
 from wakelog.broker.decision import Outcome
-from wakelog.broker.delayed_delivery import park
+from wakelog.broker.delayed_delivery import delay_draft
 from wakelog.broker.effects import InPool, Work
 from wakelog.broker.names import check_any_topic, retry_topic
 from wakelog.broker.processors.send import DLQ_QUEUE_COUNT
@@ -86,18 +86,18 @@ def _put_again(
         topic = retry_topic(header.group)
         queue_id = _retry_queue(state, topic, group)
     text = encode_properties(properties)
-    parked = park(state.delay_level_max, properties, topic, queue_id)
-    if parked is not None:
-        topic, queue_id, text = parked
+    delayed = delay_draft(state.delay_level_max, properties, topic, queue_id)
+    if delayed is not None:
+        topic, queue_id, text = delayed
     draft = moved_draft(record, topic=topic, queue_id=queue_id, properties_text=text)
     draft.reconsume_times += 1
     result = state.store.put_message(draft, now_ms)
     if result.status is not PutStatus.PUT_OK:
         return request.refusal(ResponseCode.SYSTEM_ERROR, result.status.value)
     state.traffic.count_put_again(topic, result.size_bytes)
-    if parked is not None:
-        state.delayed.parked_count += 1
-        state.traffic.count_parked(queue_id, result.size_bytes)
+    if delayed is not None:
+        state.delayed.delayed_count += 1
+        state.traffic.count_delayed(queue_id, result.size_bytes)
     state.traffic.count_send_back(origin_topic, header.group)
     return request.success()
 

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Final
 
 from wakelog.broker.decision import Appender, AwaitFlush, Outcome, WriteLine
-from wakelog.broker.delayed_delivery import unpark
+from wakelog.broker.delayed_delivery import delivered_draft
 from wakelog.broker.effects import InPool, Work
 from wakelog.broker.state import BrokerState
 from wakelog.broker.transactions import committed_draft, op_draft, resumed_draft
@@ -196,7 +196,7 @@ def resume_check(state: BrokerState, request: Request[ResumeCheckHalfMessageRequ
         return request.refusal(ResponseCode.SYSTEM_ERROR, _RESUME_FAILED)
     record = yield InPool(partial(state.store.message_at, physical_offset))
     # 4.9.3 takes any record, and cannot check one that has no destination.
-    if record is None or unpark(record) is None:
+    if record is None or delivered_draft(record) is None:
         return request.refusal(ResponseCode.SYSTEM_ERROR, _RESUME_FAILED)
     properties = decode_properties(record.properties_text)
     properties[TRANSACTION_CHECK_TIMES] = "0"
