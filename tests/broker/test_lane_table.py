@@ -8,17 +8,9 @@ import pytest
 
 from wakelog.broker.config import BrokerConfig
 from wakelog.broker.decision import Lane
-from wakelog.broker.lane_table import (
-    BROKERS_CODES,
-    BROKERS_LANE,
-    NAME_SERVER_LANE,
-    broker_lanes,
-    name_server_lanes,
-)
+from wakelog.broker.lane_table import broker_lanes
 from wakelog.broker.processors.table import PROCESSORS
-from wakelog.network.lanes import InLane, Lanes, LaneSpec
-from wakelog.protocol.codes import RequestCode
-from wakelog.protocol.command import RemotingCommand
+from wakelog.network.lanes import LaneSpec
 
 # BrokerConfig of 4.9.3; None means that BrokerFastFailure does not look at the queue.
 EXPECTED = {
@@ -55,23 +47,6 @@ def test_capacities_and_waits_come_from_the_configuration() -> None:
 @pytest.mark.parametrize("lane", broker_lanes(BrokerConfig()), ids=lambda lane: lane.name)
 def test_a_lane_stops_reading_before_it_refuses(lane: LaneSpec) -> None:
     assert lane.crowded_count <= lane.capacity_count
-
-
-def test_a_question_for_a_route_waits_for_few_of_many_registrations() -> None:
-    """5,000 brokers that registered at once held up a client for 0.3 s."""
-    route, registration = RequestCode.GET_ROUTEINFO_BY_TOPIC, RequestCode.REGISTER_BROKER
-    lanes: Lanes[str] = Lanes(
-        name_server_lanes(),
-        lane_of_code=dict.fromkeys(BROKERS_CODES, BROKERS_LANE),
-        default_lane=NAME_SERVER_LANE,
-        bytes_max=1_000_000,
-    )
-    for number in range(1_000):
-        lanes.offer(InLane(f"broker {number}", RemotingCommand(registration), 0.0, 100))
-    assert lanes.take() is not None
-    lanes.offer(InLane("client", RemotingCommand(route), 0.0, 100))
-    taken = [lanes.take() for _ in range(8)]
-    assert [one.owner for one in taken if one is not None][-1] == "client"
 
 
 def documented_lanes() -> dict[str, tuple[str, ...]]:

@@ -13,7 +13,7 @@ import pytest
 from tests.network.conftest import Run
 from tests.network.fakes import FakeClock, FakeHandler
 from wakelog.broker.effects import Work
-from wakelog.broker.lane_table import NAME_SERVER_LANE, name_server_lanes
+from wakelog.nameserver.lane_table import DEFAULT_LANE, name_server_lanes
 from wakelog.network.bound_ports import BoundPorts
 from wakelog.network.client import RemotingClient
 from wakelog.network.connection import Connection
@@ -33,7 +33,7 @@ def make_server(handler: FakeHandler, limits: ServerLimits | None = None, **opti
     lanes: Lanes[Connection] = Lanes(
         name_server_lanes(),
         lane_of_code={},
-        default_lane=NAME_SERVER_LANE,
+        default_lane=DEFAULT_LANE,
         bytes_max=limits.lane_bytes_max,
     )
     given: dict[str, Any] = {"descriptors_max": 1_024, "executors": {}}

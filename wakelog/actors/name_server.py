@@ -39,12 +39,6 @@ from wakelog.actors.transport.service_plan import NameServerPlan
 from wakelog.actors.transport.timer import Timer
 from wakelog.broker.access.administrators import Administrators, read_trusted
 from wakelog.broker.access.control import AccessControl
-from wakelog.broker.lane_table import (
-    BROKERS_CODES,
-    BROKERS_LANE,
-    NAME_SERVER_LANE,
-    name_server_lanes,
-)
 from wakelog.broker.trouble import notice_text
 from wakelog.nameserver.config import NameServerConfig, path_of_file, path_of_lock
 from wakelog.nameserver.decision import (
@@ -55,6 +49,12 @@ from wakelog.nameserver.decision import (
     ForgetTopics,
     NotAllowed,
     TableSaved,
+)
+from wakelog.nameserver.lane_table import (
+    BROKERS_CODES,
+    BROKERS_LANE,
+    DEFAULT_LANE,
+    name_server_lanes,
 )
 from wakelog.nameserver.name_server import NameServer
 from wakelog.network.audit_line import AuditLine
@@ -176,7 +176,7 @@ class NameServerService:
         lanes: Lanes[Connection] = Lanes(
             name_server_lanes(),
             lane_of_code=dict.fromkeys(BROKERS_CODES, BROKERS_LANE),
-            default_lane=NAME_SERVER_LANE,
+            default_lane=DEFAULT_LANE,
             bytes_max=limits.lane_bytes_max,
         )
         return Server(

@@ -1,4 +1,4 @@
-"""The lanes of a broker and of a name server, as data: names, capacities, weights, waits.
+"""The lanes of a broker, as data: names, capacities, weights, waits.
 
 Names and capacities are those of 4.9.3's executors and their queues, from the same keys of
 ``broker.conf``. A weight is the number of requests of a lane in one round when all lanes wait.
@@ -17,23 +17,9 @@ from typing import NamedTuple
 from wakelog.broker.config import BrokerConfig
 from wakelog.broker.decision import Lane
 from wakelog.network.lanes import LaneSpec
-from wakelog.protocol.codes import RequestCode as Code
 
 ADMIN_CAPACITY_COUNT = 10_000
 """4.9.3's admin pool has no limit. Operators send tens of requests."""
-
-NAME_SERVER_LANE = "default"
-"""4.9.3's RemotingExecutorThread pool."""
-
-BROKERS_LANE = "brokers"
-"""Of a name server. Of thousands of registrations at once a client's question for a route waits for
-some."""
-
-BROKERS_CODES = (Code.REGISTER_BROKER, Code.UNREGISTER_BROKER, Code.QUERY_DATA_VERSION)
-"""What brokers send to a name server. All else stays in one order: a value is put, then read."""
-
-NAME_SERVER_CAPACITY_COUNT = 100_000
-"""4.9.3's has no limit. 100,000 clients may ask for a route at once."""
 
 
 class _Row(NamedTuple):
@@ -80,17 +66,4 @@ def broker_lanes(config: BrokerConfig) -> tuple[LaneSpec, ...]:
             yields=row.yields,
         )
         for row in _ROWS
-    )
-
-
-def name_server_lanes() -> tuple[LaneSpec, ...]:
-    """Return the lanes of a name server."""
-    return tuple(
-        LaneSpec(
-            name=name,
-            capacity_count=NAME_SERVER_CAPACITY_COUNT,
-            weight=weight,
-            crowded_count=10_000,
-        )
-        for name, weight in ((NAME_SERVER_LANE, 32), (BROKERS_LANE, 8))
     )
