@@ -64,6 +64,7 @@ EXAMPLES: dict[Rule, tuple[str, str]] = {
     tidy.long_modules: ("x = 1\n" * 601, "x = 1\n" * 600),
     tidy.long_functions: ("def f():\n" + "    pass\n" * 70, "def f():\n" + "    pass\n" * 69),
     tidy.missing_docstrings: ("x = 1\n", '"""What lives here."""\n'),
+    tidy.absent_modules: ('"""See `none.py`."""\n', '"""See `actors/name_server.py`."""\n'),
     tidy.late_attributes: (
         "class A(Timer):\n    def begin(self):\n        self.store = 1",
         "class A(B):\n    def begin(self):\n        self.store = self.own = 1\n"
@@ -139,5 +140,22 @@ def test_a_module_without_tests_is_caught() -> None:
     assert list(tidy.untested_modules(Source("wakelog/storage/__init__.py", ""))) == []
 
 
+def test_a_module_that_its_package_does_not_name_is_caught() -> None:
+    [complaint] = tidy.unnamed_modules(Source("wakelog/tasks/__init__.py", '"""names, reader"""'))
+    assert "reader" not in complaint and "sender" in complaint
+    named = " ".join(path.stem for path in (tidy.ROOT / "wakelog/tasks").glob("*.py"))
+    assert list(tidy.unnamed_modules(Source("wakelog/tasks/__init__.py", f'"""{named}"""'))) == []
+
+
+@pytest.mark.parametrize(
+    "order", ["`reader`, `none`.", "\n\n    reader    pulls\n    none      is not there\n"]
+)
+def test_a_module_that_is_read_and_absent_is_caught(order: str) -> None:
+    text = f'"""Read in this order: {order}"""' if "`" in order else f'"""In this order:{order}"""'
+    [complaint] = tidy.absent_modules(Source("wakelog/tasks/__init__.py", text.lower()))
+    assert complaint.endswith("there is no none to read")
+
+
 def test_every_rule_is_run_and_has_an_example() -> None:
-    assert {check.complain for check in CHECKS} == {*EXAMPLES, tidy.untested_modules}
+    tested = {*EXAMPLES, tidy.untested_modules, tidy.unnamed_modules}
+    assert {check.complain for check in CHECKS} == tested

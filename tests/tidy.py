@@ -42,6 +42,33 @@ UNTESTED: dict[str, str] = {
     "wakelog/testing/plugin.py": "test_embedded_broker.py uses its fixtures",
 }
 
+# Modules that the docstring of their package does not name; may only go down.
+UNNAMED_MODULES_COUNTS: dict[str, int] = {
+    "wakelog/actors": 5,
+    "wakelog/actors/broker": 27,
+    "wakelog/actors/deploy": 10,
+    "wakelog/actors/ray": 3,
+    "wakelog/actors/ray/fast_start": 7,
+    "wakelog/actors/services": 12,
+    "wakelog/actors/transport": 8,
+    "wakelog/audit": 3,
+    "wakelog/cli": 20,
+    "wakelog/cli/admin": 6,
+    "wakelog/cli/cluster": 10,
+    "wakelog/client": 41,
+    "wakelog/console": 18,
+    "wakelog/console/actions": 11,
+    "wakelog/console/pages": 16,
+    "wakelog/console/views": 21,
+    "wakelog/protocol/headers": 1,
+    "wakelog/spark": 1,
+    "wakelog/spark/records": 1,
+    "wakelog/telemetry": 7,
+    "wakelog/testing": 2,
+}
+
+PYTHON_FILE = re.compile(r"(?<![\w./])[\w/]+\.py\b")
+
 SHARED_CLASS_NAMES_MAX = 61
 """How many names two public classes may have; may only go down."""
 
@@ -153,6 +180,50 @@ def untested_modules(source: Source) -> Iterator[str]:
         module = f"wakelog/{folder}/{name}".removesuffix(".py").replace("/", ".")
         if module not in _imported_by_tests(Path("tests", folder)):
             yield f"{source.path}:1: no {test}, and no reason in tests/tidy.py"
+
+
+def unnamed_modules(source: Source) -> Iterator[str]:
+    """The docstring of a package names each of its modules, so that a reader finds all of them."""
+    folder, _, name = source.path.rpartition("/")
+    if not folder.startswith("wakelog/") or name != "__init__.py":
+        return
+    named = set(re.findall(r"\w+", ast.get_docstring(source.tree) or ""))
+    modules = {path.stem for path in (ROOT / folder).glob("*.py")} - {"__init__"}
+    unnamed = sorted(modules - named)
+    if len(unnamed) > UNNAMED_MODULES_COUNTS.get(folder, 0):
+        yield f"{source.path}:1: does not name {', '.join(unnamed)}"
+
+
+def absent_modules(source: Source) -> Iterator[str]:
+    """A docstring names no Python file, and no module to read, that is not there."""
+    if not source.path.startswith("wakelog/"):
+        return
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            for name in PYTHON_FILE.findall(ast.get_docstring(node) or ""):
+                if not name.startswith("ray/") and not _exists(name):
+                    yield f"{source.path}:1: there is no {name}"
+    folder = (ROOT / source.path).parent
+    for name in _reading_order(ast.get_docstring(source.tree) or ""):
+        if not (folder / name).is_dir() and not (folder / f"{name}.py").is_file():
+            yield f"{source.path}:1: there is no {name} to read"
+
+
+@functools.cache
+def _exists(name: str) -> bool:
+    """Whether a Python file of the repository has this path, or ends with it."""
+    return any(ROOT.glob(name)) or any(ROOT.glob(f"[a-z]*/**/{name}"))
+
+
+def _reading_order(text: str) -> list[str]:
+    """Return the modules that a text has `in this order:`, as a sentence or as a table."""
+    order = text.partition("in this order:")[2]
+    if not order.startswith("\n\n"):
+        return re.findall(r"`+([\w/]+?)/?(?:\.py)?`+", order.partition("\n\n")[0])
+    rows = order.removeprefix("\n\n").partition("\n\n")[0].splitlines()
+    margin = len(rows[0]) - len(rows[0].lstrip())
+    columns = [re.split(r" {2,}", row[margin:])[0] for row in rows]
+    return [re.sub(r"/$|\.py$", "", x) for one in columns for x in re.findall(r"[\w./]+", one)]
 
 
 @functools.cache
@@ -476,6 +547,8 @@ CHECKS = [
     Check(long_functions, (".py",)),
     Check(missing_docstrings, (".py",)),
     Check(untested_modules, (".py",)),
+    Check(unnamed_modules, (".py",)),
+    Check(absent_modules, (".py",)),
     Check(late_attributes, (".py",)),
     Check(unstarted_attributes, (".py",)),
     Check(prints, (".py",)),

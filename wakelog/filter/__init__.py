@@ -6,6 +6,6 @@ oddities included: `docs/filter.md` lists them. The groups' filters are kept by 
 filter (`bloom`, `filter_table`); when it is pulled, its bits and its properties decide
 (`record_filter`).
 
-Read in this order: `sql92`, `tokens`, `grammar`, `expression`, `operators`, `values`, `bloom`,
-`consumer_filters`, `filter_table`, `record_filter`.
+Read in this order: `errors`, `limits`, `sql92`, `tokens`, `grammar`, `expression`, `operators`,
+`values`, `bloom`, `consumer_filters`, `filter_table`, `record_filter`.
 """

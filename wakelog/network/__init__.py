@@ -2,7 +2,6 @@
 
 Read in this order: ``peer`` (requests and their responses in both directions, without sockets),
 ``connection`` (one socket), ``client`` (the end that connects), ``server`` (the end that accepts).
-The only caller of a client has a ``direct_waiter``.
 The server has these parts:
 
     limits             every bound, with its reason
@@ -13,8 +12,22 @@ The server has these parts:
     lanes              where requests wait
     turn               one turn of the loop: process requests, end the turn, send responses
     handler, request   what a Broker or a NameServer implements: it knows what requests mean
+    driver             carries on requests that cannot be answered at once
+    time_share         one kind of work stops when it has had its share of the loop
+    rests              connections of one-way messages are read once a millisecond
+    refusals           the responses that this folder makes itself
     loop_lag           how late the loop is
     busy_poll          how long it stays awake
 
     data_received -> Peer -> lanes -> handler.process -> end_of_turn -> one write
+
+Beside them:
+
+    direct_waiter blocking_client               the only caller of a client; one with threads
+    deadlines background errors                 of both ends
+    bound_ports local_socket                    how a server is reached by TCP, and on its host
+    call_channels call_link call_transport      connections by calls of an actor
+    signing audit_line                          signed requests; the audit log's line of each
+    tls tls_properties netty_keys old_keys      the settings, in words of 4.9.3 too
+    self_signed certificate_changes certificate_dates
 """

@@ -10,8 +10,14 @@ Read in this order:
     record.py message_id.py            the record of the commit log, and its address
     properties.py java.py tags.py      Java's strings and maps, as they are on the wire and on disk
     batch.py subscription.py           batch sends; subscriptions by tag
-    sys_flag.py                        bits of messages, pulls and topics
-    addresses.py                       addresses in settings
+    sys_flag.py compression.py         bits of messages, pulls and topics; compressed bodies
+    names.py versions.py               names of topics and groups, of RocketMQ's versions
+    delay_levels.py addresses.py       delays and addresses in settings
+    send_run.py run_responses.py       plain sends that come together, and their responses
+    plain_run.py compiled_run.py       how Python reads such a run, and how C does
+    heartbeat.py steps.py              long bodies, in steps
+    ha_frames.py member_frames.py      between a master and its slaves; between replicas
+    signed_content.py                  what a signature covers
 
 Grammar of a connection (docs/formats/frame.md):
 

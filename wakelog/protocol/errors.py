@@ -3,6 +3,7 @@
     ProtocolError            abstract
     +-- LocalProtocolError   the caller gave a value that the protocol cannot express
     +-- RemoteProtocolError  the peer sent bytes that the protocol does not allow
+        +-- BrokenStream     a master or a slave did, between the two
 
 A RemoteProtocolError has the response code and remark for the peer. An error in the frame itself
 closes the connection instead.

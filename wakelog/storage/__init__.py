@@ -12,6 +12,7 @@
 Read in this order:
 
     errors file_system paths config      the vocabulary, and the only way to the disk
+    settings_text live_settings          settings as text, and while a program runs
     log/                                 segments; append, flush, commit, allocate
     queue/ index/ columns/               from records to queues and keys; compiled scans
     durability/                          the small files: what is durable, which broker owns it
@@ -20,6 +21,6 @@ Read in this order:
     retention/                           what is deleted, and when
 
 Invariants: one process writes the log, one writes queues and index; readers trust watermarks and
-bytes, never a writer's memory. Nothing here starts a thread, sleeps or reads a clock; only
-`file_system` knows the operating system.
+bytes, never a writer's memory. Nothing here sleeps or reads a clock. Only `file_system` knows the
+operating system, and starts threads: for the time of one call, to sync several files at once.
 """

@@ -6,9 +6,13 @@
     |-- StoreLocked           another process owns this store directory
     |-- WrongStore            the directory belongs to another broker, or not to this one
     |-- DamagedStore          files whose names, lengths or order cannot be opened safely
-    |-- StoreFull             no space left on the device
-    |-- StoreFailed           any other refusal of the operating system (EIO, EMFILE, ...)
+    |-- StoreFailed           a refusal of the operating system (EIO, EMFILE, ...)
+    |   `-- StoreFull         no space left on the device
+    |-- TooManyDeleted        the table of deleted topics is full
     `-- NotWriteable          the store stopped taking messages; the cause says why
+
+Two more are answers of one part of the store to another, which goes on without. `ColdEntry`: a
+reader would have to wait for the disk. `TopicClosed`: the queues of a message are being removed.
 
 Outcomes that a correct caller must expect (a message too long, an offset too small) are result
 values, not exceptions. Our own mistakes are assertions and are never caught.

@@ -1,8 +1,9 @@
 """The store's only way to the disk.
 
 Everything in `storage/` does its I/O through a `FileSystem`. Tests replace it by memory, or by a
-disk that crashes, tears writes and fails. Nothing else in `storage/` imports `os`, `mmap` or
-`fcntl`. Paths are absolute strings, descriptors are ints, failures are `OSError`.
+disk that crashes, tears writes and fails. Nothing else in `storage/` imports `os` or `fcntl`.
+`scan_columns` has a map without a file, as a buffer. Paths are absolute strings, descriptors are
+ints, failures are `OSError`.
 
 There is no memory map: an I/O error under a map is a SIGBUS that kills the process, while
 `pread` and `pwrite` return an error that can be handled.

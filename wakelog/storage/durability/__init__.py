@@ -7,5 +7,6 @@ Each module is one kind of file, in the store's root or in `config/`. Read in th
     sum_file -> sum_keeper              CRCs of the durable log, made and compared
     store_lock start_guard              keep other brokers out
     store_identity store_links          which broker owns the store; no link leads out of it
+    deleted_topics                      whose records get no queue entry
     config_files                        topics, groups, offsets
 """

@@ -6,5 +6,6 @@ Read in this order:
     index_append     put keys into one file
     index_service    all files: names, removal; the Broker's queries
     index_writer     all files: Reput's side
+    index_block      a long chain, read a block at a time
     index_repair     cut a file back after a crash
 """

@@ -15,5 +15,6 @@ any of them only makes the next start repeat it.
     9     steps             checkpoint, index files        only index files that can be trusted
     10    steps             all of the above               where dispatch begins again
 
-`docs/recovery.md` gives the reasons. Read `steps` first.
+`cut` shortens a log of which another one has less. `docs/recovery.md` gives the reasons. Read
+`steps` first.
 """
