@@ -21,6 +21,7 @@ from wakelog.broker.replication.takeover import hand_over
 from wakelog.cli.cluster.replicas import PROPOSALS_MAX
 from wakelog.network.errors import ConnectFailed
 from wakelog.protocol.command import RemotingCommand
+from wakelog.storage.read.reader import GetRequest
 
 TOPIC = "TBW102"
 QUICK = ElectionSettings(read_ms=100)
@@ -140,7 +141,7 @@ async def bodies(group: Group, number: int) -> list[bytes]:
     """Return what a replica shows consumers."""
     store = group.replica(number).service.store
     found: list[bytes] = []
-    while (result := store.get_message(TOPIC, 0, len(found), 32)) and result.count:
+    while (result := store.get_message(GetRequest(TOPIC, 0, len(found), 32))) and result.count:
         offsets = range(len(found), len(found) + result.count)
         entries = [store.consume_queue_entries(TOPIC, 0, offset, 1)[0] for offset in offsets]
         records = [store.message_at(one.physical_offset) for one in entries]

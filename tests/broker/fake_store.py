@@ -4,7 +4,7 @@ Messages are readable as soon as they are put, unless `lagging` is set: then the
 `dispatch`. Any put can be refused, any read can be made to need the disk.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -21,13 +21,11 @@ from wakelog.storage.message_store import NO_QUEUES
 from wakelog.storage.paths import check_topic_name
 from wakelog.storage.queue.consume_queue_ext import ExtensionUnit
 from wakelog.storage.read.query import QueryResult
-from wakelog.storage.read.reader import GetResult, GetStatus
+from wakelog.storage.read.reader import GetRequest, GetResult, GetStatus
 from wakelog.storage.read.recent import RecentQueue
 from wakelog.storage.recovery.quarantine import Quarantined
 
 MatchUnit = Callable[[int, bytes], bool]
-MatchRecord = Callable[[bytes], bool]
-MatchRecords = Callable[[Sequence[bytes]], Sequence[bool]]
 
 
 @dataclass
@@ -192,25 +190,11 @@ class FakeStore:
             return True
         return match_unit(decode_record(stored.record).store_timestamp_ms, bitmap)
 
-    def get_message(
-        self,
-        topic: str,
-        queue_id: int,
-        queue_offset: int,
-        count_max: int,
-        *,
-        codes: frozenset[int] | None = None,
-        match_record: MatchRecord | None = None,
-        match_unit: MatchUnit | None = None,
-        blocking: bool = True,
-        by_bytes: bool = False,
-        match_records: MatchRecords | None = None,
-        recent: RecentQueue | None = None,
-        is_large: bool = False,
-    ) -> GetResult | None:
-        self.asked_by_bytes, self.asked_large = by_bytes, is_large
+    def get_message(self, request: GetRequest) -> GetResult | None:
+        topic, queue_id, queue_offset, count_max = request[:4]
+        self.asked_by_bytes, self.asked_large = request.by_bytes, request.is_large
         self.asked.append((topic, queue_id, queue_offset))
-        if self.cold and not blocking:
+        if self.cold and not request.blocking:
             return None
         queue = self.queues_by_name.get((topic, queue_id), Queue())
         begin, end = queue.begin, queue.readable
@@ -221,12 +205,12 @@ class FakeStore:
         wanted = [
             m
             for m in queue.messages[queue_offset:end]
-            if (codes is None or m.tags_code in codes)
-            and self._unit_matches(m, match_unit)
-            and (match_record is None or match_record(m.record))
+            if (request.codes is None or m.tags_code in request.codes)
+            and self._unit_matches(m, request.match_unit)
+            and (request.match_record is None or request.match_record(m.record))
         ]
-        if match_records is not None:
-            verdicts = match_records([m.record for m in wanted])
+        if request.match_records is not None:
+            verdicts = request.match_records([m.record for m in wanted])
             wanted = [m for m, passes in zip(wanted, verdicts, strict=True) if passes]
         taken = wanted[: max(count_max, 1)]
         if not taken:

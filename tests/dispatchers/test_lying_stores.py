@@ -27,6 +27,7 @@ from wakelog.storage.file_system import FileSystem
 from wakelog.storage.index.index_file import HEADER, SLOT
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.message_store import MessageStore
+from wakelog.storage.read.reader import GetRequest
 
 pytestmark = pytest.mark.golden
 
@@ -133,7 +134,7 @@ def served(store: MessageStore, manifest: dict[str, Any]) -> list[bytes]:
     for queue in manifest["queues"]:
         offset = 0
         for _ in range(PULLS_MAX):
-            result = store.get_message(queue["topic"], queue["queueId"], offset, 32)
+            result = store.get_message(GetRequest(queue["topic"], queue["queueId"], offset, 32))
             assert result is not None
             frames += map(bytes, result.frames)
             if result.next_begin_offset <= offset:

@@ -22,7 +22,7 @@ from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.message_store import MessageStore
-from wakelog.storage.read.reader import GetStatus
+from wakelog.storage.read.reader import GetRequest, GetStatus
 from wakelog.storage.settings_text import read_settings
 
 NOW_MS = 1_800_000_000_000
@@ -219,7 +219,7 @@ def check_pull(
     store: MessageStore, queue: dict[str, Any], pull: dict[str, Any], codes: frozenset[int] | None
 ) -> None:
     result = store.get_message(
-        queue["topic"], queue["queueId"], pull["offset"], pull["maxNum"], codes=codes
+        GetRequest(queue["topic"], queue["queueId"], pull["offset"], pull["maxNum"], codes=codes)
     )
     assert result is not None
     assert (
@@ -237,12 +237,14 @@ def check_pull(
     ), (queue["topic"], queue["queueId"], pull["offset"])
     assert not result.suggest_slave
     on_a_loop = store.get_message(
-        queue["topic"],
-        queue["queueId"],
-        pull["offset"],
-        pull["maxNum"],
-        codes=codes,
-        blocking=False,
+        GetRequest(
+            queue["topic"],
+            queue["queueId"],
+            pull["offset"],
+            pull["maxNum"],
+            codes=codes,
+            blocking=False,
+        )
     )
     assert on_a_loop in (result, None)
     data = b"".join(result.frames)

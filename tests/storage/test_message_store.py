@@ -19,7 +19,7 @@ from wakelog.storage.durability.deleted_topics import QueueRemoval
 from wakelog.storage.errors import IllegalName, NotWriteable
 from wakelog.storage.log.append import PutStatus
 from wakelog.storage.log.commit_log_reader import commit_log_files
-from wakelog.storage.read.reader import GetStatus
+from wakelog.storage.read.reader import GetRequest, GetStatus
 
 TOPIC = "TopicTest"
 
@@ -33,7 +33,7 @@ def test_what_was_put_is_pulled_after_each_restart(fs: MemoryFileSystem) -> None
             range(10 * start, 10 * start + 10)
         )
         dispatch(store, fs)
-        result = store.get_message(TOPIC, 0, 10 * start, 32)
+        result = store.get_message(GetRequest(TOPIC, 0, 10 * start, 32))
         assert result is not None and result.status is GetStatus.FOUND
         assert result.last_physical_offset == results[-1].physical_offset
         assert store.close(dispatch_behind_bytes=0)
@@ -50,7 +50,7 @@ def test_a_kill_loses_no_message_and_gives_no_number_twice(fs: MemoryFileSystem)
     assert not store.recovery.clean_exit
     assert put(store, b"four")[0].queue_offset == 3
     dispatch(store, fs)
-    result = store.get_message(TOPIC, 0, 0, 32)
+    result = store.get_message(GetRequest(TOPIC, 0, 0, 32))
     assert result is not None and (result.count, result.max_offset) == (4, 4)
 
 
@@ -265,7 +265,7 @@ def test_removed_segments_move_the_begin(fs: MemoryFileSystem) -> None:
 def test_illegal_names_reach_no_path(fs: MemoryFileSystem) -> None:
     store = open_store(fs, store_config())
     with pytest.raises(IllegalName):
-        store.get_message("../secret", 0, 0, 32)
+        store.get_message(GetRequest("../secret", 0, 0, 32))
     with pytest.raises(IllegalName):
         store.max_queue_offset(TOPIC, -1)
     assert store.put_message(draft(b"x", topic="a/b"), NOW_MS).status is PutStatus.MESSAGE_ILLEGAL
@@ -275,8 +275,8 @@ def test_it_counts_what_it_did(fs: MemoryFileSystem) -> None:
     store = open_store(fs, store_config())
     results = put(store, b"one", b"two")
     dispatch(store, fs)
-    store.get_message(TOPIC, 0, 0, 32)
-    store.get_message(TOPIC, 0, 2, 32)
+    store.get_message(GetRequest(TOPIC, 0, 0, 32))
+    store.get_message(GetRequest(TOPIC, 0, 2, 32))
     counted = store.statistics()
     put_bytes = sum(result.size_bytes for result in results)
     assert (counted["put_count"], counted["put_bytes"]) == (2, put_bytes)

@@ -52,11 +52,8 @@ from wakelog.storage.read.reader import (
     GetResult,
     GetStatus,
     LogView,
-    MatchRecord,
-    MatchRecords,
-    MatchUnit,
 )
-from wakelog.storage.read.recent import RecentEntries, RecentQueue
+from wakelog.storage.read.recent import RecentEntries
 from wakelog.storage.read.store_readers import StoreReaders
 from wakelog.storage.recovery.quarantine import Quarantined, measure_quarantine
 from wakelog.storage.recovery.queues import list_queue_ids, list_queues
@@ -293,42 +290,11 @@ class MessageStore:
         """The first physical offset of the log."""
         return self.log.files.min_offset
 
-    def get_message(
-        self,
-        topic: str,
-        queue_id: int,
-        queue_offset: int,
-        count_max: int,
-        *,
-        codes: frozenset[int] | None = None,
-        match_record: MatchRecord | None = None,
-        match_unit: MatchUnit | None = None,
-        blocking: bool = True,
-        by_bytes: bool = False,
-        match_records: MatchRecords | None = None,
-        recent: RecentQueue | None = None,
-        is_large: bool = False,
-    ) -> GetResult | None:
-        """Read messages of one queue from `queue_offset` on.
+    def get_message(self, request: GetRequest) -> GetResult | None:
+        """Read messages of one queue; None if that needs the disk and may not wait.
 
-        codes: the tags codes of entries that pass, which are 64-bit numbers; None lets every entry
-            pass.
-        match_record: called with the stored record of an entry that passed; None lets every
-            record pass, and reads only those that are sent.
-        match_unit: called with store time and bitmap of an entry's extension unit; None lets every
-            entry pass. An entry without a unit passes.
-        blocking: False never waits for the disk; the result is then None if it would have to.
-        by_bytes: `count_max` and the configured bytes end the batch, not the configured counts.
-        match_records: in the place of `match_record`, called with several records at once. Some of
-            them may be after the last one that is sent. Only with `blocking`.
-        recent: entries that go on where the queue's files end; from `self.recent`.
-        is_large: with `by_bytes`, have several times the configured bytes where that is cheap.
         Raises: IllegalName, StoreFailed.
         """
-        request = GetRequest(
-            *(topic, queue_id, queue_offset, count_max, codes, blocking, match_record, match_unit),
-            *(by_bytes, match_records, recent, is_large),
-        )
         readers = self._readers.borrow()
         try:
             result = readers.reader.get(request, self._view())

@@ -62,6 +62,7 @@ from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.member_frames import Answer, Hello, MasterReader, encode_hello
 from wakelog.storage.config import BrokerRole
 from wakelog.storage.errors import StoreError
+from wakelog.storage.read.reader import GetRequest
 
 pytestmark = pytest.mark.slow
 
@@ -419,7 +420,7 @@ async def test_what_was_acknowledged_has_a_topic_whose_table_was_not_copied_yet(
         second = await group.until_serving(2)
         made = second.service.broker.state.topics.get("made-late")
         assert made is not None and (made.read_queue_nums, made.perm) == (3, 6)
-        found = second.service.store.get_message("made-late", 2, 0, 32)
+        found = second.service.store.get_message(GetRequest("made-late", 2, 0, 32))
         assert found is not None and found.count == 1
 
 

@@ -34,6 +34,7 @@ from wakelog.broker.held_requests import HeldRequests
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
 from wakelog.storage.message_store import MessageStore
+from wakelog.storage.read.reader import GetRequest
 from wakelog.telemetry.logs import LineBudget
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
@@ -277,8 +278,8 @@ def test_a_pull_from_the_disk_is_timed_until_its_thread_has_read(
 ) -> None:
     read = MessageStore.get_message
 
-    def read_cold(store: MessageStore, *words: Any, blocking: bool, **options: Any) -> Any:
-        return read(store, *words, blocking=True, **options) if blocking else None
+    def read_cold(store: MessageStore, request: GetRequest) -> Any:
+        return read(store, request) if request.blocking else None
 
     async def main() -> None:
         async with notified_broker(short_path, monkeypatch) as running:

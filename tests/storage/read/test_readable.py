@@ -146,5 +146,5 @@ def test_a_reader_waits_for_the_disk_unless_it_may_not() -> None:
         if (given := inspect.signature(member).parameters.get("blocking")) is not None
         and given.default is not inspect.Parameter.empty
     }
-    assert {"ReadableQueue.begin", "MessageStore.get_message"} <= defaults.keys()
+    assert {"ReadableQueue.begin", "GetRequest.__new__"} <= defaults.keys()
     assert set(defaults.values()) == {True}, defaults

@@ -67,7 +67,7 @@ def filled(
 
 
 def get(store: MessageStore, offset: int, count_max: int = 32, **options: object) -> GetResult:
-    result = store.get_message(TOPIC, 0, offset, count_max, **options)  # type: ignore[arg-type]
+    result = store.get_message(GetRequest(TOPIC, 0, offset, count_max, **options))  # type: ignore[arg-type]
     assert result is not None
     return result
 
@@ -350,7 +350,7 @@ def test_a_long_scan_is_not_for_a_loop(fs: MemoryFileSystem) -> None:
     store = open_store(fs, config(consume_queue_file_bytes=20 * 10_000))
     put(store, *[b"...."] * 5000)
     dispatch(store, fs)
-    assert store.get_message(TOPIC, 0, 0, 5000, blocking=False) is None
+    assert store.get_message(GetRequest(TOPIC, 0, 0, 5000, blocking=False)) is None
     assert get(store, 0, 5000).count == 32
     assert get(store, 0, 32, blocking=False).count == 32
 
@@ -358,7 +358,7 @@ def test_a_long_scan_is_not_for_a_loop(fs: MemoryFileSystem) -> None:
 def test_what_is_cold_is_left_to_a_thread(fs: MemoryFileSystem) -> None:
     store = filled(fs, 10)
     fs.cold = True
-    assert store.get_message(TOPIC, 0, 0, 32, blocking=False) is None
+    assert store.get_message(GetRequest(TOPIC, 0, 0, 32, blocking=False)) is None
     assert get(store, 0).count == 10
     assert get(store, 10, blocking=False).status is GetStatus.OFFSET_OVERFLOW_ONE
     fs.cold = False
@@ -384,7 +384,7 @@ def test_no_get_of_a_loop_waits_for_the_disk_even_if_the_queue_is_new_to_it(offs
     fs = ColdDisk()
     store = filled(fs, 10)
     fs.waits_count = 0
-    assert store.get_message(TOPIC, 0, offset, 32, blocking=False) is None
+    assert store.get_message(GetRequest(TOPIC, 0, offset, 32, blocking=False)) is None
     assert fs.waits_count == 0
     assert fs.descriptor_count <= len(store.log.files.files) + 1, "a queue left open"
     get(store, offset)
@@ -434,7 +434,8 @@ def test_what_is_long_to_filter_is_left_to_a_thread(
     store = filled(fs, 10)
     monkeypatch.setattr(reader, "LOOP_MATCHED_COUNT_MAX", 3)
     last = numbered(9)
-    assert store.get_message(TOPIC, 0, 0, 32, match_record=last, blocking=False) is None
+    request = GetRequest(TOPIC, 0, 0, 32, match_record=last, blocking=False)
+    assert store.get_message(request) is None
     assert bodies(get(store, 0, match_record=last)) == [9]
     assert bodies(get(store, 7, match_record=last, blocking=False)) == [9]
 
@@ -444,7 +445,8 @@ def test_large_records_are_left_to_a_thread_sooner(
 ) -> None:
     monkeypatch.setattr(reader, "LOOP_MATCHED_COUNT_MAX", 4)
     store = filled(fs, 4, body_bytes=1_024)
-    assert store.get_message(TOPIC, 0, 0, 32, match_record=numbered(3), blocking=False) is None
+    request = GetRequest(TOPIC, 0, 0, 32, match_record=numbered(3), blocking=False)
+    assert store.get_message(request) is None
     assert bodies(get(store, 2, match_record=numbered(3), blocking=False)) == [3]
 
 
@@ -453,15 +455,17 @@ def test_a_record_that_is_cold_is_judged_by_a_thread(fs: MemoryFileSystem) -> No
     get(store, 0)
     fs.cold = True
     anything = numbered(0, 1, 2)
-    assert store.get_message(TOPIC, 0, 0, 32, match_record=anything, blocking=False) is None
+    request = GetRequest(TOPIC, 0, 0, 32, match_record=anything, blocking=False)
+    assert store.get_message(request) is None
     assert get(store, 0, match_record=anything).count == 3
 
 
 def test_a_filter_that_reads_extension_units_is_left_to_a_thread(fs: MemoryFileSystem) -> None:
     store = filled(fs, 10, enable_consume_queue_extension=True)
     anything = frozenset({0})
-    assert store.get_message(TOPIC, 0, 0, 32, codes=anything, blocking=False) is None
-    assert store.get_message(TOPIC, 0, 0, 32, codes=anything) is not None
+    request = GetRequest(TOPIC, 0, 0, 32, codes=anything, blocking=False)
+    assert store.get_message(request) is None
+    assert store.get_message(GetRequest(TOPIC, 0, 0, 32, codes=anything)) is not None
     assert get(store, 0, blocking=False).count == 10
 
 
@@ -516,7 +520,8 @@ def test_a_unit_can_decide(fs: MemoryFileSystem) -> None:
     assert bodies(both) == [3, 4]
     none = get(store, 1, 1, codes=frozenset({0}), match_record=numbered(4))
     assert (none.status, none.next_begin_offset) == (GetStatus.NO_MATCHED_MESSAGE, 5)
-    assert store.get_message(TOPIC, 0, 0, 32, match_unit=wants_a, blocking=False) is None
+    request = GetRequest(TOPIC, 0, 0, 32, match_unit=wants_a, blocking=False)
+    assert store.get_message(request) is None
 
 
 def test_without_units_an_entry_that_points_to_one_passes(fs: MemoryFileSystem) -> None:

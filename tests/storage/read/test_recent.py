@@ -18,7 +18,7 @@ from wakelog.storage.config import BrokerRole
 from wakelog.storage.log.append import MessageDraft
 from wakelog.storage.message_store import MessageStore
 from wakelog.storage.read import recent
-from wakelog.storage.read.reader import GetResult, GetStatus
+from wakelog.storage.read.reader import GetRequest, GetResult, GetStatus
 
 SEGMENT_BYTES: Final = 16_384
 TOPICS: Final = ("a", "b", "%LMQ%x")
@@ -38,7 +38,7 @@ def put_one(store: MessageStore, topic: str = "a", queue_id: int = 0, **values: 
 
 def get(store: MessageStore, topic: str, queue_id: int, offset: int, count: int = 32) -> GetResult:
     result = store.get_message(
-        topic, queue_id, offset, count, recent=store.recent.find(topic, queue_id)
+        GetRequest(topic, queue_id, offset, count, recent=store.recent.find(topic, queue_id))
     )
     assert result is not None
     return result

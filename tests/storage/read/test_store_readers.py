@@ -71,7 +71,7 @@ def test_closing_closes_every_free_set() -> None:
     store = open_store(fs, store_config())
     put(store, b"one")
     dispatch(store, fs)
-    assert store.get_message("TopicTest", 0, 0, 32) is not None
+    assert store.get_message(GetRequest("TopicTest", 0, 0, 32)) is not None
     before = fs.descriptor_count
     store._readers.close()
     assert fs.descriptor_count < before

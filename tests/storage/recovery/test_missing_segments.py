@@ -16,6 +16,7 @@ from wakelog.storage.log.append import PutStatus
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.message_store import MessageStore
 from wakelog.storage.paths import offset_name
+from wakelog.storage.read.reader import GetRequest
 
 BYTES = 4096
 TOPIC = "TopicTest"
@@ -59,7 +60,7 @@ def served(store: MessageStore) -> list[int]:
     found: list[int] = []
     offset, end = 0, store.max_queue_offset(TOPIC, 0)
     while offset < end:
-        result = store.get_message(TOPIC, 0, offset, 32)
+        result = store.get_message(GetRequest(TOPIC, 0, offset, 32))
         assert result is not None and result.next_begin_offset > offset
         for frame in result.frames:
             position = 0

@@ -16,7 +16,7 @@ every five seconds does not, and then answers the client without messages. Here 
 tags at most, and the woken pull reads for itself.
 """
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from functools import partial
 
 import msgspec
@@ -28,7 +28,7 @@ from wakelog.broker.held_requests import HeldRequest
 from wakelog.broker.names import FAQ_HINT, is_lmq
 from wakelog.broker.processors.pull_filter import PullFilter, compile_expression, find_filter
 from wakelog.broker.state import BrokerState
-from wakelog.filter.record_filter import MatchRecord, match_in_steps
+from wakelog.filter.record_filter import match_in_steps
 from wakelog.filter.sql92 import Sql92Filter
 from wakelog.network.driver import NOW
 from wakelog.network.request import Request
@@ -50,8 +50,9 @@ from wakelog.protocol.sys_flag import (
     is_readable,
 )
 from wakelog.storage.log.append import MessageDraft
+from wakelog.storage.message_store import MessageStore
 from wakelog.storage.read.read_ahead_windows import WINDOW_BYTES
-from wakelog.storage.read.reader import GetResult, GetStatus
+from wakelog.storage.read.reader import GetRequest, GetResult, GetStatus
 
 SUSPEND_MS_MAX = 600_000  # clients ask for 15 to 20 s and give up after 30 s
 WITHOUT_TIMEOUT_MS = 1_000
@@ -96,27 +97,28 @@ def pull_message(
         return _pull_when_compiled(compiling, state, request, held)
     pull = _admit(state, request, held)
     header = request.header
-    read = partial(
-        state.store.get_message,
+    store = state.store
+    asked = GetRequest(
         header.topic,
         header.queue_id,
         header.queue_offset,
         max(header.max_msg_nums, 0),
         codes=pull.wanted.codes,
+        blocking=False,
         match_record=pull.wanted.match_record,
         match_unit=pull.wanted.match_unit,
         by_bytes=header.sys_flag & PULL_BY_BYTES != 0,
         is_large=header.sys_flag & PULL_LARGE != 0,
-        recent=state.store.recent.find(header.topic, header.queue_id),
+        recent=store.recent.find(header.topic, header.queue_id),
     )
-    result = None if pull.wanted.is_long else read(blocking=False)
+    result = None if pull.wanted.is_long else store.get_message(asked)
     if result is not None:
         return _finish(state, pull, result, request.now_ms)
-    match = pull.wanted.match_record
-    if match is None:
-        return _read_in_pool(state, pull, InPool(partial(read, blocking=True)))
+    asked = asked._replace(blocking=True)
+    if pull.wanted.match_record is None:
+        return _read_in_pool(state, pull, InPool(partial(store.get_message, asked)))
     return _read_in_pool(
-        state, pull, InPool(partial(_read_and_match, read, match), WorkKind.FILTER)
+        state, pull, InPool(partial(_read_and_match, store, asked), WorkKind.FILTER)
     )
 
 
@@ -126,13 +128,16 @@ def _read_in_pool(state: BrokerState, pull: _Pull, read: InPool) -> Work:
 
 
 def _read_and_match(
-    read: Callable[..., GetResult | None], match: MatchRecord, do_steps: DoSteps = do_at_once
+    store: MessageStore, asked: GetRequest, do_steps: DoSteps = do_at_once
 ) -> GetResult | None:
-    return read(
-        blocking=True,
-        match_record=None,
-        match_records=lambda records: do_steps(match_in_steps(match, records)),
-    )
+    match = asked.match_record
+    assert match is not None
+
+    def match_records(records: Sequence[bytes]) -> Sequence[bool]:
+        verdicts: list[bool] = do_steps(match_in_steps(match, records))
+        return verdicts
+
+    return store.get_message(asked._replace(match_record=None, match_records=match_records))
 
 
 def _pull_when_compiled(

@@ -110,7 +110,21 @@ class LogView(NamedTuple):
 
 
 class GetRequest(NamedTuple):
-    """What to get; see `MessageStore.get_message`."""
+    """Which messages of one queue to get, from `queue_offset` on.
+
+    codes: the tags codes of entries that pass, which are 64-bit numbers; None lets every entry
+        pass.
+    blocking: False never waits for the disk; the result is then None if it would have to.
+    match_record: called with the stored record of an entry that passed; None lets every record
+        pass, and reads only those that are sent.
+    match_unit: called with store time and bitmap of an entry's extension unit; None lets every
+        entry pass. An entry without a unit passes.
+    by_bytes: `count_max` and the configured bytes end the batch, not the configured counts.
+    match_records: in the place of `match_record`, called with several records at once. Some of them
+        may be after the last one that is sent. Only with `blocking`.
+    recent: entries that go on where the queue's files end; from `MessageStore.recent`.
+    is_large: with `by_bytes`, have several times the configured bytes where that is cheap.
+    """
 
     topic: str
     queue_id: int
