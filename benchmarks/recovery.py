@@ -39,7 +39,8 @@ from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.checkpoint import Checkpoint
 from wakelog.storage.durability.watermark import Watermark
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.log.append import BatchDraft, MessageDraft
+from wakelog.storage.log.append import MessageDraft
+from wakelog.storage.log.encoded_batch import EncodedBatch
 from wakelog.storage.log.flush import SegmentSync
 from wakelog.storage.message_store import MessageStore
 
@@ -137,7 +138,7 @@ class Owner:
             )
             for n in range(first, first + BATCH_COUNT)
         ]
-        batch = BatchDraft(outer, messages)
+        batch = EncodedBatch(outer, messages)
         self._stored_ms = self._store.put_batch(batch, now_ms).store_timestamp_ms
         self._store.write_pending()
         self._catch_up()

@@ -20,7 +20,8 @@ from tests.actors.programs import Up, running_up
 from tests.actors.supervised_brokers import BROKER_STALL_MS_MAX
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.log.append import BatchDraft, MessageDraft
+from wakelog.storage.log.append import MessageDraft
+from wakelog.storage.log.encoded_batch import EncodedBatch
 from wakelog.storage.message_store import MessageStore
 
 pytestmark = [
@@ -60,7 +61,7 @@ def fill_log(root: Path) -> None:
         queue_id = number // BATCH_COUNT % QUEUES_COUNT
         outer = MessageDraft("filled", queue_id, b"", born_timestamp_ms=now_ms)
         messages = [(0, body, b"KEYS\x01%d\x02" % n) for n in range(number, number + BATCH_COUNT)]
-        store.put_batch(BatchDraft(outer, messages), now_ms)
+        store.put_batch(EncodedBatch(outer, messages), now_ms)
         store.write_pending()
         number += BATCH_COUNT
     store.close(dispatch_behind_bytes=store.max_physical_offset)

@@ -15,7 +15,7 @@ from wakelog.protocol.record import MessageRecord, decode_record, encode_record
 from wakelog.storage.durability.deleted_topics import QueueRemoval
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import DiskUsage
-from wakelog.storage.log.append import BatchDraft, MessageDraft, PutResult, PutStatus
+from wakelog.storage.log.append import MessageDraft, PutResult, PutStatus
 from wakelog.storage.log.encoded_batch import EncodedBatch
 from wakelog.storage.message_store import NO_QUEUES
 from wakelog.storage.paths import check_topic_name
@@ -149,35 +149,26 @@ class FakeStore:
             (stored.physical_offset,),
         )
 
-    def put_batch(self, batch: BatchDraft, now_ms: int) -> PutResult:
+    def put_batch(self, batch: EncodedBatch, now_ms: int) -> PutResult:
+        batch.stamp(0, 0, now_ms)
         results = []
-        for flag, body, block in batch.messages:
-            texts = block.decode().removesuffix("\x02"), batch.outer.properties_text
+        position = 0
+        while position < len(batch.records):
+            record = decode_record(bytes(batch.records[position:]))
             draft = msgspec.structs.replace(
                 batch.outer,
-                flag=flag,
-                body=body,
-                properties_text="\x02".join(filter(None, texts)),
+                flag=record.flag,
+                body=bytes(record.body),
+                properties_text=record.properties_text,
             )
             results.append(self.put_message(draft, now_ms))
+            position += record.size_bytes
         if results[0].status is not PutStatus.PUT_OK:
             return results[0]
         return results[0]._replace(
             size_bytes=sum(result.size_bytes for result in results),
             physical_offsets=tuple(result.physical_offset for result in results),
         )
-
-    def put_encoded(self, batch: EncodedBatch, now_ms: int) -> PutResult:
-        messages = []
-        outer = batch.outer.properties_text
-        batch.stamp(0, 0, now_ms)
-        position = 0
-        while position < len(batch.records):
-            record = decode_record(bytes(batch.records[position:]))
-            own = record.properties_text.removesuffix(outer)
-            messages.append((record.flag, bytes(record.body), own.encode()))
-            position += record.size_bytes
-        return self.put_batch(BatchDraft(batch.outer, messages), now_ms)
 
     def dispatch(self) -> None:
         """Let readers see all that was put."""

@@ -8,9 +8,10 @@ import msgspec
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.allocate import InlineSegments
-from wakelog.storage.log.append import BatchDraft, MessageDraft, encode_properties_text
+from wakelog.storage.log.append import MessageDraft, encode_properties_text
 from wakelog.storage.log.commit_log import CommitLog, SegmentSource
 from wakelog.storage.log.commit_log_reader import commit_log_files
+from wakelog.storage.log.encoded_batch import EncodedBatch
 from wakelog.storage.log.transient_pool import TransientPool
 
 ROOT = "/store"
@@ -82,8 +83,8 @@ def write_file(fs: FileSystem, path: str, data: bytes) -> None:
         fs.close(fd)
 
 
-def batch_of(drafts: Sequence[MessageDraft]) -> BatchDraft:
+def batch_of(drafts: Sequence[MessageDraft]) -> EncodedBatch:
     """Return the batch of these messages, which differ by flag, body and properties only."""
     messages = [(one.flag, one.body, encode_properties_text(one.properties_text)) for one in drafts]
     outer = msgspec.structs.replace(drafts[0], body=b"", properties_text="")
-    return BatchDraft(outer, messages)
+    return EncodedBatch(outer, messages)

@@ -116,7 +116,7 @@ def stored_properties(inner: bytes, outer: bytes) -> bytes:
     message = (0, b"x", inner)
     data, [size] = encode_records([message], empty, outer, queue_offset=0, physical_offset=0)
     assert size == len(data)
-    return data[len(empty) + 1 :]
+    return bytes(data[len(empty) + 1 :])
 
 
 def record(body: bytes, properties: bytes, host: str = "127.0.0.1", **values: int) -> bytes:

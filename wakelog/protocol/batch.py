@@ -121,7 +121,7 @@ def encode_records(
     *,
     queue_offset: int,
     physical_offset: int,
-) -> tuple[bytes, list[int]]:
+) -> tuple[bytearray, list[int]]:
     """Return the records that store a batch, one after the other, and the size of each.
 
     empty: the record of a message of this batch without body and properties; the others differ from
@@ -166,7 +166,7 @@ def encode_records(
             physical_offset += size_bytes
     except struct.error as error:
         raise LocalProtocolError(f"a field does not fit the record: {error}") from error
-    return b"".join(parts), sizes
+    return bytearray().join(parts), sizes
 
 
 def _malformed(reason: str) -> RemoteProtocolError:

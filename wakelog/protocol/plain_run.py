@@ -149,7 +149,7 @@ class PlainRun(SendRun, kw_only=True, gc=False):
     def place(self, queues: RunQueues, rules: RunRules, room: LogRoom) -> PlacedRun:
         """Encode the records of the next sends that are admitted, up to one that needs more."""
         physical_offset, timestamp_ms, room_end, record_bytes_max = room
-        records: list[bytes] = []
+        records: list[bytes | bytearray] = []
         stored: list[bytes] = []
         responses_count = 0
         for index in range(self.taken_count, self.placed_end):
@@ -194,7 +194,7 @@ class PlainRun(SendRun, kw_only=True, gc=False):
         physical_offset: int,
         timestamp_ms: int,
         rules: RunRules,
-    ) -> tuple[bytes, list[int]]:
+    ) -> tuple[bytes | bytearray, list[int]]:
         """Return the records of a send and the size of each; none if it needs more than that.
 
         Raises: LocalProtocolError, if a field does not fit.

@@ -32,7 +32,6 @@ from wakelog.storage.durability.deleted_topics import QueueRemoval, read_deleted
 from wakelog.storage.errors import NotWriteable, StoreFailed, StoreFull
 from wakelog.storage.file_system import Buffer, DiskUsage, FileSystem
 from wakelog.storage.log.append import (
-    BatchDraft,
     MessageDraft,
     PutResult,
     PutStatus,
@@ -179,19 +178,12 @@ class MessageStore:
             self.last_store_timestamp_ms = self.log.store_timestamp_ms
         return stored
 
-    def put_batch(self, batch: BatchDraft, now_ms: int) -> PutResult:
+    def put_batch(self, batch: EncodedBatch, now_ms: int) -> PutResult:
         """Place the messages of one batch one after the other, all or none."""
         if not self._accepts:
             self._put_failed_count += 1
             return self._refused
-        return self._counted(self.log.append_batch(batch, now_ms), len(batch.messages))
-
-    def put_encoded(self, batch: EncodedBatch, now_ms: int) -> PutResult:
-        """Place the messages of a batch whose records were encoded before."""
-        if not self._accepts:
-            self._put_failed_count += 1
-            return self._refused
-        return self._counted(self.log.append_encoded(batch, now_ms), len(batch))
+        return self._counted(self.log.append_batch(batch, now_ms), len(batch))
 
     def append_bytes(
         self, physical_offset: int, data: Buffer, *, stored_ms: int, now_ms: int

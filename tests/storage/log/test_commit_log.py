@@ -4,7 +4,6 @@ import errno
 import itertools
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,7 +18,6 @@ from tests.fakes.logs import (
 )
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.golden_stores import open_golden
-from wakelog.protocol.batch import encode_records
 from wakelog.protocol.properties import decode_properties
 from wakelog.protocol.record import (
     BLANK_MAGIC,
@@ -31,7 +29,7 @@ from wakelog.protocol.record import (
 from wakelog.storage.errors import NotWriteable
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.allocate import make_segment
-from wakelog.storage.log.append import BatchDraft, MessageDraft, PutResult, PutStatus
+from wakelog.storage.log.append import MessageDraft, PutResult, PutStatus
 from wakelog.storage.log.commit_log import CommitLog
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.log.encoded_batch import EncodedBatch
@@ -56,15 +54,10 @@ def stored(fs: MemoryFileSystem, result: PutResult) -> MessageRecord:
 
 
 def append_as(log: CommitLog, kind: str, now_ms: int) -> PutResult:
-    """Put one message, or a batch of two, encoded by the log or before."""
+    """Put one message, or a batch of two."""
     if kind == "one":
         return log.append(draft(), now_ms)
-    batch = batch_of([draft(b"a"), draft(b"bb")])
-    if kind == "batch":
-        return log.append_batch(batch, now_ms)
-    encoded = EncodedBatch(batch.outer)
-    encoded.add(batch.messages)
-    return log.append_encoded(encoded, now_ms)
+    return log.append_batch(batch_of([draft(b"a"), draft(b"bb")]), now_ms)
 
 
 class TestAppend:
@@ -119,7 +112,7 @@ class TestAppend:
         assert result.queue_offset == (1 if consumed else 0)
         assert log.queue_offsets.get(("TopicTest", 0)) == (2 if consumed else 1)
 
-    @pytest.mark.parametrize("kind", ["one", "batch", "encoded"])
+    @pytest.mark.parametrize("kind", ["one", "batch"])
     def test_store_times_of_no_kind_fall_when_the_clock_is_set_back(
         self, fs: MemoryFileSystem, log: CommitLog, kind: str
     ) -> None:
@@ -183,7 +176,7 @@ class TestLimits:
         assert log.append(draft(b"x" * 100), NOW_MS).status is PutStatus.PUT_OK
         assert log.append(draft(b"x" * 101), NOW_MS).status is PutStatus.MESSAGE_ILLEGAL
 
-    @pytest.mark.parametrize("kind", ["one", "batch", "encoded"])
+    @pytest.mark.parametrize("kind", ["one", "batch"])
     def test_what_has_the_greatest_size_is_stored(self, kind: str) -> None:
         size = append_as(open_log(MemoryFileSystem(), small_config()), kind, NOW_MS).size_bytes
         for bytes_max, fits in ((size, True), (size - 1, False)):
@@ -202,7 +195,7 @@ class TestLimits:
 
 
 class TestRoll:
-    @pytest.mark.parametrize("kind", ["one", "batch", "encoded"])
+    @pytest.mark.parametrize("kind", ["one", "batch"])
     @pytest.mark.parametrize("spare_bytes", range(10))
     def test_a_record_needs_eight_bytes_after_it(
         self, fs: MemoryFileSystem, log: CommitLog, spare_bytes: int, kind: str
@@ -331,10 +324,10 @@ class TestRoll:
 
 
 class TestBatch:
-    def batch(self, *bodies: bytes) -> BatchDraft:
+    def batch(self, *bodies: bytes) -> EncodedBatch:
         outer = draft(b"", queue_id=2, properties_text="CLUSTER\x01c")
         messages = [(i, b, b"k\x01v") for i, b in enumerate(bodies)]
-        return BatchDraft(outer, messages)
+        return EncodedBatch(outer, messages)
 
     def test_its_records_follow_each_other(self, fs: MemoryFileSystem, log: CommitLog) -> None:
         log.append(draft(queue_id=2), NOW_MS)
@@ -352,22 +345,6 @@ class TestBatch:
         assert [r.physical_offset for r in records] == list(result.physical_offsets)
         assert {r.properties_text for r in records} == {"k\x01v\x02CLUSTER\x01c"}
         assert log.queue_offsets.get(("TopicTest", 2)) == 4
-
-    def test_it_is_encoded_again_only_in_another_segment(
-        self, log: CommitLog, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """Blocks are reserved for it in either case."""
-        counts = [0]
-
-        def count(*arguments: Any, **options: Any) -> Any:
-            counts[-1] += 1
-            return encode_records(*arguments, **options)
-
-        monkeypatch.setattr("wakelog.storage.log.commit_log.encode_records", count)
-        for bodies in ((b"a", b"b"), (b"x" * 1_500, b"y" * 1_400), (b"a" * 400, b"b" * 400)):
-            assert log.append_batch(self.batch(*bodies), NOW_MS).status is PutStatus.PUT_OK
-            counts.append(0)
-        assert counts == [1, 1, 2, 0]
 
     def test_it_is_never_split_over_two_segments(
         self, fs: MemoryFileSystem, log: CommitLog
@@ -400,7 +377,6 @@ class TestBatch:
             ([draft(b"x", sys_flag=PREPARED)], PutStatus.MESSAGE_ILLEGAL),
             ([draft(topic="a b")], PutStatus.MESSAGE_ILLEGAL),
             ([draft(b"x" * 2000)] * 2, PutStatus.MESSAGE_ILLEGAL),  # more than a segment
-            ([draft(properties_text="x" * 40_000)], PutStatus.MESSAGE_ILLEGAL),
         ],
     )
     def test_what_cannot_be_stored_is_refused(

@@ -12,8 +12,9 @@ from wakelog.protocol.record import BLANK_BYTES
 from wakelog.storage.errors import NotWriteable
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log import commit_log
-from wakelog.storage.log.append import BatchDraft, PutStatus
+from wakelog.storage.log.append import PutStatus
 from wakelog.storage.log.commit_log import CommitLog
+from wakelog.storage.log.encoded_batch import EncodedBatch
 from wakelog.storage.log.mapped_file import MappedFile
 from wakelog.storage.log.reservation import LOG_STEP_BYTES, Reservation, step_end
 from wakelog.storage.log.transient_pool import TransientPool
@@ -100,9 +101,9 @@ class TestLog:
         log = open_log(fs, small_config())
         messages = [(0, b"x" * 100, b"")] * 3
         fs.fail("reserve", number=errno.ENOSPC)
-        refused = log.append_batch(BatchDraft(draft(), messages), NOW_MS)
+        refused = log.append_batch(EncodedBatch(draft(), messages), NOW_MS)
         assert refused.status is PutStatus.CREATE_MAPPED_FILE_FAILED
-        taken = log.append_batch(BatchDraft(draft(), messages), NOW_MS)
+        taken = log.append_batch(EncodedBatch(draft(), messages), NOW_MS)
         assert (taken.physical_offset, taken.queue_offset) == (0, 0)
 
     def test_the_next_segment_is_begun_only_with_blocks_in_it(self) -> None:

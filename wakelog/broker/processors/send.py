@@ -63,7 +63,7 @@ from wakelog.protocol.sys_flag import (
     transaction_type,
 )
 from wakelog.storage.file_system import DiskUsage
-from wakelog.storage.log.append import BatchDraft, MessageDraft, PutResult, PutStatus
+from wakelog.storage.log.append import MessageDraft, PutResult, PutStatus
 from wakelog.storage.log.encoded_batch import EncodedBatch
 
 DLQ_QUEUE_COUNT = 1
@@ -222,8 +222,11 @@ def _send_batch(
     if end < len(command.body):
         return _put_in_steps(state, request, outer, wait)
     _check_dispatches(state, parts)
-    result = state.store.put_batch(BatchDraft(outer, parts), request.now_ms)
-    return _batch_put(state, request, result, outer, wait=wait)
+    try:
+        batch = EncodedBatch(outer, parts)
+    except LocalProtocolError:
+        return _put_refusal(state, command, PutStatus.MESSAGE_ILLEGAL)
+    return _put_batch(state, request, batch, wait)
 
 
 def _check_dispatches(state: BrokerState, parts: Sequence[BatchedMessage]) -> None:
@@ -261,18 +264,14 @@ def _put_in_steps(
     if isinstance(encoded, RemotingCommand):
         return encoded
     request.now_ms = yield NOW
-    result = state.store.put_encoded(encoded, request.now_ms)
-    return (yield from rest_of(_batch_put(state, request, result, outer, wait=wait)))
+    return (yield from rest_of(_put_batch(state, request, encoded, wait)))
 
 
-def _batch_put(
-    state: BrokerState,
-    request: Request[SendHeader],
-    result: PutResult,
-    outer: MessageDraft,
-    *,
-    wait: str | None,
+def _put_batch(
+    state: BrokerState, request: Request[SendHeader], batch: EncodedBatch, wait: str | None
 ) -> Outcome | Work:
+    outer = batch.outer
+    result = state.store.put_batch(batch, request.now_ms)
     if result.status is not PutStatus.PUT_OK:
         return _store_refusal(state, request.command, result)
     state.traffic.count_put(outer.topic, len(result.physical_offsets), result.size_bytes)

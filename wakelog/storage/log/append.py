@@ -13,13 +13,11 @@ Source: org.apache.rocketmq.store.CommitLog.DefaultAppendMessageCallback, Messag
 DefaultMessageStore.checkMessage, checkMessages (4.9.3).
 """
 
-from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
 
 import msgspec
 
-from wakelog.protocol.batch import BatchedMessage
 from wakelog.protocol.record import BLANK_BYTES, MessageRecord, encode_record
 from wakelog.protocol.send_run import PlacedRun
 
@@ -88,17 +86,6 @@ class StoredRun(NamedTuple):
 
     placed: PlacedRun
     sizes: dict[str, tuple[int, int, int]]
-
-
-class BatchDraft(NamedTuple):
-    """Messages of one topic and queue, to be stored one after the other.
-
-    outer: all that they share. Its properties are appended to each one's own, which stay byte for
-    byte as the client wrote them, so a name can occur twice.
-    """
-
-    outer: MessageDraft
-    messages: Sequence[BatchedMessage]
 
 
 def fits(position: int, size_bytes: int, file_bytes: int) -> bool:

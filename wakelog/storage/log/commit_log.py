@@ -20,13 +20,9 @@ was, and appends succeed again as soon as space is freed.
 """
 
 from collections.abc import Sequence
-from itertools import accumulate
 from posixpath import basename, dirname
 from typing import Protocol
 
-from msgspec import structs
-
-from wakelog.protocol.batch import encode_records
 from wakelog.protocol.errors import ProtocolError
 from wakelog.protocol.properties import INNER_MULTI_DISPATCH, PROPERTIES_BYTES_MAX
 from wakelog.protocol.record import BLANK_BYTES, encode_blank
@@ -36,7 +32,6 @@ from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import IllegalName, NotWriteable, StoreError, StoreFailed, store_errors
 from wakelog.storage.file_system import Buffer, FileSystem
 from wakelog.storage.log.append import (
-    BatchDraft,
     MessageDraft,
     PutResult,
     PutStatus,
@@ -59,6 +54,10 @@ _CLOSED = PutResult(
 _PROPERTIES_TOO_LONG = PutResult(PutStatus.PROPERTIES_SIZE_EXCEEDED)
 # 4.9.3 throws where a batch is too long, and its client sees a system error: so it does here.
 _BATCH_TOO_LONG = PutResult(PutStatus.UNKNOWN_ERROR)
+
+
+def _refused(error: Exception) -> PutResult:
+    return _CLOSED if isinstance(error, TopicClosed) else _ILLEGAL
 
 
 class SegmentSource(Protocol):
@@ -134,7 +133,7 @@ class CommitLog:
         try:
             return self._place(draft, now_ms)
         except (IllegalName, ProtocolError, TopicClosed) as error:
-            return _CLOSED if isinstance(error, TopicClosed) else _ILLEGAL
+            return _refused(error)
 
     def append_run(
         self, run: SendRun, sys_flags: Sequence[int | None], rules: RunRules, now_ms: int
@@ -176,37 +175,8 @@ class CommitLog:
                 )
         return StoredRun(placed, of_topics)
 
-    def append_batch(self, batch: BatchDraft, now_ms: int) -> PutResult:
+    def append_batch(self, batch: EncodedBatch, now_ms: int) -> PutResult:
         """Place messages of one topic and queue one after the other in one file, all or none."""
-        if self.failure is not None:
-            return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, cause=self.failure)
-        outer = batch.outer
-        if not batch.messages or outer.sys_flag & TRANSACTION_MASK:
-            return _ILLEGAL
-        key = (outer.topic, outer.queue_id)
-        timestamp_ms = self.store_timestamp_ms = max(now_ms, self.store_timestamp_ms)
-        try:
-            queue_offset = self.queue_offsets.get_or_add(key)
-            records, sizes = self._encode_batch(batch, queue_offset, timestamp_ms)
-            size = len(records)
-            if size > self.message_bytes_max:
-                return _BATCH_TOO_LONG
-            if not fits(0, size, self.files.file_size_bytes):
-                return _ILLEGAL
-            if self.end_offset + size > self._room_end:
-                place = self.end_offset, timestamp_ms
-                if not self._make_room(size, now_ms):
-                    return self._no_segment()
-                timestamp_ms = self.store_timestamp_ms
-                if place != (self.end_offset, timestamp_ms):
-                    records, sizes = self._encode_batch(batch, queue_offset, timestamp_ms)
-        except (IllegalName, ProtocolError, TopicClosed) as error:
-            return _CLOSED if isinstance(error, TopicClosed) else _ILLEGAL
-        offsets = tuple(accumulate(sizes[:-1], initial=self.end_offset))
-        return self._put_records(key, records, offsets, queue_offset)
-
-    def append_encoded(self, batch: EncodedBatch, now_ms: int) -> PutResult:
-        """Place a batch whose records were encoded before, as `append_batch` does."""
         if self.failure is not None:
             return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, cause=self.failure)
         key, size = (batch.outer.topic, batch.outer.queue_id), len(batch.records)
@@ -219,27 +189,17 @@ class CommitLog:
         try:
             queue_offset = self.queue_offsets.get_or_add(key)
         except (IllegalName, TopicClosed) as error:
-            return _CLOSED if isinstance(error, TopicClosed) else _ILLEGAL
+            return _refused(error)
         if self.end_offset + size > self._room_end and not self._make_room(size, now_ms):
             return self._no_segment()
-        offsets = batch.stamp(queue_offset, self.end_offset, self.store_timestamp_ms)
-        return self._put_records(key, batch.records, offsets, queue_offset)
-
-    def _put_records(
-        self, key: QueueKey, records: Buffer, physical_offsets: tuple[int, ...], queue_offset: int
-    ) -> PutResult:
-        """Keep the records of a batch, which there is room for at the log's end."""
         physical_offset = self.end_offset
-        self.end_offset = physical_offset + len(records)
-        self._pending.append(records)
-        self.queue_offsets.advance(key, len(physical_offsets))
+        offsets = batch.stamp(queue_offset, physical_offset, self.store_timestamp_ms)
+        self.end_offset += size
+        self._pending.append(batch.records)
+        self.queue_offsets.advance(key, len(batch))
         return PutResult(
-            PutStatus.PUT_OK,
-            physical_offset,
-            len(records),
-            queue_offset,
-            self.store_timestamp_ms,
-            physical_offsets,
+            *(PutStatus.PUT_OK, physical_offset, size, queue_offset, self.store_timestamp_ms),
+            offsets,
         )
 
     def append_bytes(self, physical_offset: int, data: Buffer, now_ms: int) -> None:
@@ -444,19 +404,6 @@ class CommitLog:
             pass  # no descriptor left, for example: a later attempt may succeed
         self.files.forget_last()
         return None
-
-    def _encode_batch(
-        self, batch: BatchDraft, queue_offset: int, timestamp_ms: int
-    ) -> tuple[bytes, list[int]]:
-        """Return the records of a batch at the log's end, and their sizes."""
-        empty = structs.replace(batch.outer, body=b"", prepared_transaction_offset=0)
-        return encode_records(
-            batch.messages,
-            encode_draft(empty, b"", 0, 0, timestamp_ms),
-            encode_properties_text(batch.outer.properties_text),
-            queue_offset=queue_offset,
-            physical_offset=self.end_offset,
-        )
 
     def _remove_unused(self) -> None:
         path = self.files.path_for(self._file_end)
