@@ -24,7 +24,7 @@ from wakelog.broker.decision import (
     RegisterBroker,
 )
 from wakelog.broker.effects import Registered
-from wakelog.broker.processors.table import PROCESSORS, unsupported_remark
+from wakelog.broker.processors.table import PROCESSORS, unsupported_hint
 from wakelog.nameserver.processors import PROCESSORS as NAME_SERVER_PROCESSORS
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
@@ -90,7 +90,7 @@ def test_a_code_without_an_answer_is_called_by_its_name(harness: Harness) -> Non
 @pytest.mark.parametrize("code", NAME_SERVER_PROCESSORS)
 def test_what_only_a_name_server_knows_is_said_to_be_so(harness: Harness, code: int) -> None:
     assert harness.ask(code).remark == f" request type {code} not supported, ask a name server"
-    assert unsupported_remark(code).endswith("ask a name server")
+    assert unsupported_hint(code).endswith("ask a name server")
 
 
 def test_a_refusal_of_the_protocol_becomes_an_answer(harness: Harness) -> None:

@@ -4,7 +4,8 @@ import errno
 
 import pytest
 
-from wakelog.broker.error_response import REMARK_CHARACTERS_MAX, error_response
+from wakelog.broker.error_response import error_response
+from wakelog.network.refusals import REMARK_CHARACTERS_MAX
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import make_request
 from wakelog.protocol.errors import LocalProtocolError, RemoteProtocolError
@@ -25,7 +26,11 @@ ROWS = [
     ),
     (IllegalName("topic", "../x"), ResponseCode.SYSTEM_ERROR, "illegal topic name"),
     (LocalProtocolError("too long"), ResponseCode.SYSTEM_ERROR, "LocalProtocolError: too long"),
-    (ZeroDivisionError("division"), ResponseCode.SYSTEM_ERROR, "ZeroDivisionError: division"),
+    (
+        ZeroDivisionError("division"),
+        ResponseCode.SYSTEM_ERROR,
+        "builtins.ZeroDivisionError: division",
+    ),
 ]
 
 
@@ -36,6 +41,7 @@ def test_an_error_becomes_an_answer(error: Exception, code: int, remark: str) ->
     assert remark in (response.remark or "")
 
 
-def test_a_remark_is_not_as_long_as_what_a_peer_sends() -> None:
-    response = error_response(make_request(310, opaque=8), ValueError("x" * 100_000))
+@pytest.mark.parametrize("kind", [ValueError, NotWriteable])
+def test_a_remark_is_not_as_long_as_what_a_peer_sends(kind: type[Exception]) -> None:
+    response = error_response(make_request(310, opaque=8), kind("x" * 100_000))
     assert len(response.remark or "") == REMARK_CHARACTERS_MAX

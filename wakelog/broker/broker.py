@@ -46,7 +46,7 @@ from wakelog.broker.processors.body_limits import MESSAGE
 from wakelog.broker.processors.config import use_settings
 from wakelog.broker.processors.pull import pull_message
 from wakelog.broker.processors.send_run import store_run
-from wakelog.broker.processors.table import BRINGS_MESSAGES, PROCESSORS, unsupported_remark
+from wakelog.broker.processors.table import BRINGS_MESSAGES, PROCESSORS, unsupported_hint
 from wakelog.broker.read_after_write import ReadAfterWriteGate
 from wakelog.broker.schedule import DueMessage
 from wakelog.broker.state import BrokerState
@@ -57,6 +57,7 @@ from wakelog.broker.transaction_check import CheckBatch, CheckRequest, Decision
 from wakelog.network.audit_line import AuditLine, audit_line
 from wakelog.network.driver import NOW
 from wakelog.network.handler import Channel
+from wakelog.network.refusals import unsupported
 from wakelog.network.request import ADMINISTRATION, BodyTooLarge, Processor, Request
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import ONEWAY_FLAG, RemotingCommand, answer
@@ -484,8 +485,7 @@ class Broker:
         self._request_counts[UNKNOWN_CODE] += 1
         try:
             self._admit(command, None, channel, now_ms)
-            code, remark = ResponseCode.REQUEST_CODE_NOT_SUPPORTED, unsupported_remark(command.code)
-            response = answer(command, code, remark)
+            response = unsupported(command, unsupported_hint(command.code))
         except AccessRefused as error:
             response = self._refuse(command, error)
         return None if command.is_oneway else response

@@ -3,12 +3,11 @@
 Source: org.apache.rocketmq.remoting.netty.NettyRemotingAbstract.processRequestCommand (4.9.3).
 """
 
+from wakelog.network.refusals import failed
 from wakelog.protocol.codes import ResponseCode
-from wakelog.protocol.command import RemotingCommand, answer
+from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.storage.errors import NotWriteable, StoreError, StoreFull
-
-REMARK_CHARACTERS_MAX = 1_024  # an exception may quote what a client sent
 
 
 class LimitReached(RemoteProtocolError):
@@ -25,9 +24,6 @@ class LimitReached(RemoteProtocolError):
 
 def error_response(request: RemotingCommand, error: Exception) -> RemotingCommand:
     """Make the response to a request whose handler raised."""
-    if isinstance(error, RemoteProtocolError):
-        return answer(request, error.code, error.remark)
-    if isinstance(error, NotWriteable | StoreFull):
-        return answer(request, ResponseCode.SERVICE_NOT_AVAILABLE, str(error))
-    remark = str(error) if isinstance(error, StoreError) else f"{type(error).__name__}: {error}"
-    return answer(request, ResponseCode.SYSTEM_ERROR, remark[:REMARK_CHARACTERS_MAX])
+    is_full = isinstance(error, NotWriteable | StoreFull)
+    code = ResponseCode.SERVICE_NOT_AVAILABLE if is_full else ResponseCode.SYSTEM_ERROR
+    return failed(request, error, code=code, has_own_words=isinstance(error, StoreError))

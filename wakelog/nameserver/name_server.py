@@ -20,9 +20,9 @@ from wakelog.nameserver.route_table import RouteTable
 from wakelog.network.audit_line import AuditLine, audit_line
 from wakelog.network.driver import Work
 from wakelog.network.handler import Channel
+from wakelog.network.refusals import failed
 from wakelog.network.request import ADMINISTRATION, BodyTooLarge, Request
-from wakelog.protocol.codes import ResponseCode
-from wakelog.protocol.command import RemotingCommand, answer
+from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.ext_fields import read_header
 from wakelog.storage.errors import IllegalConfiguration
@@ -98,7 +98,7 @@ class NameServer:
                 request = Request(command, header, channel, now_ms)
                 response = processor.handle(self._state, request)
         except (RemoteProtocolError, IllegalConfiguration) as error:
-            response = _refusal(command, error)
+            response = failed(command, error, has_own_words=True)
         line: LineOf | None = None
         if processor is not None and processor.is_audited:
             line = partial(audit_line, command, header, channel, processor)
@@ -112,7 +112,7 @@ class NameServer:
         try:
             response = yield from work
         except (RemoteProtocolError, IllegalConfiguration) as error:
-            response = _refusal(command, error)
+            response = failed(command, error, has_own_words=True)
         finally:
             response = self._ended(command, response, line)
         return response
@@ -180,11 +180,3 @@ class NameServer:
         """Assert the invariants of every table."""
         self._state.kv_config.validate()
         self._state.routes.validate()
-
-
-def _refusal(
-    command: RemotingCommand, error: RemoteProtocolError | IllegalConfiguration
-) -> RemotingCommand:
-    if isinstance(error, RemoteProtocolError):
-        return answer(command, error.code, error.remark)
-    return answer(command, ResponseCode.SYSTEM_ERROR, str(error))

@@ -18,6 +18,7 @@ from wakelog.nameserver.config import NameServerConfig
 from wakelog.nameserver.decision import ConfigurationChanged, Instruction, TableSaved
 from wakelog.nameserver.kv_config import FILE_NAME, KvConfig, Undo
 from wakelog.nameserver.route_table import RouteTable
+from wakelog.network import refusals
 from wakelog.network.driver import Work
 from wakelog.network.request import (
     ADMINISTERS,
@@ -33,7 +34,7 @@ from wakelog.protocol.bodies import DataVersion, RegisterBrokerBody
 from wakelog.protocol.body_codec import decode_body, encode_body
 from wakelog.protocol.codes import VERSION_3_0_11, ResponseCode
 from wakelog.protocol.codes import RequestCode as Code
-from wakelog.protocol.command import RemotingCommand, answer
+from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.ext_fields import to_ext_fields
 from wakelog.protocol.frame import FRAME_BYTES_MAX
 from wakelog.protocol.headers.admin import TopicRequestHeader
@@ -362,9 +363,8 @@ def unsupported(state: State, command: RemotingCommand) -> RemotingCommand:
 
     4.9.3's name server does not respond at all, and the client waits for its timeout.
     """
-    remark = f" request type {command.code} not supported"
-    if command.code in BROKER_CODES:
-        address = state.routes.any_address()
-        where = f"such as {address}" if address is not None else "whose port is 10911 by default"
-        remark = f"{remark} by a name server, ask a broker, {where}"
-    return answer(command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)
+    if command.code not in BROKER_CODES:
+        return refusals.unsupported(command)
+    address = state.routes.any_address()
+    where = f"such as {address}" if address is not None else "whose port is 10911 by default"
+    return refusals.unsupported(command, f" by a name server, ask a broker, {where}")

@@ -15,7 +15,7 @@ The server has these parts:
     driver             carries on requests that cannot be answered at once
     time_share         one kind of work stops when it has had its share of the loop
     rests              connections of one-way messages are read once a millisecond
-    refusals           the responses that this folder makes itself
+    refusals           the responses to what is refused or has failed
     loop_lag           how late the loop is
     busy_poll          how long it stays awake
 

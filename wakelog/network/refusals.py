@@ -1,4 +1,4 @@
-"""Responses that this folder makes itself, in 4.9.3's words.
+"""Responses to requests that are refused or have failed, in 4.9.3's words.
 
 Clients and operators search for these texts, so they are the same to the letter. Our addition, the
 measured wait of [OVERLOAD], comes after them.
@@ -36,16 +36,25 @@ def waited_too_long(
     return answer(request, ResponseCode.SYSTEM_BUSY, remark)
 
 
-def unsupported(request: RemotingCommand) -> RemotingCommand:
-    """Refuse a request code; 4.9.3 has the leading blank, too."""
-    remark = f" request type {request.code} not supported"
+def unsupported(request: RemotingCommand, hint: str = "") -> RemotingCommand:
+    """Refuse a request code; 4.9.3 has the leading blank, too, but no hint."""
+    remark = f" request type {request.code} not supported{hint}"
     return answer(request, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)
 
 
-def failed(request: RemotingCommand, error: Exception) -> RemotingCommand:
-    """Make the response to an exception: a mistake of the peer has its own code, others code 1."""
+def failed(
+    request: RemotingCommand,
+    error: Exception,
+    *,
+    code: int = ResponseCode.SYSTEM_ERROR,
+    has_own_words: bool = False,
+) -> RemotingCommand:
+    """Make the response to an exception; a mistake of the peer has a code of its own.
+
+    has_own_words: whether its text is for operators, and so needs no class before it.
+    """
     if isinstance(error, RemoteProtocolError):
         return answer(request, error.code, error.remark)
     kind = type(error)
-    remark = f"{kind.__module__}.{kind.__qualname__}: {error}"
-    return answer(request, ResponseCode.SYSTEM_ERROR, remark[:REMARK_CHARACTERS_MAX])
+    remark = str(error) if has_own_words else f"{kind.__module__}.{kind.__qualname__}: {error}"
+    return answer(request, code, remark[:REMARK_CHARACTERS_MAX])

@@ -256,12 +256,11 @@ NAME_SERVER_CODES = frozenset(Code[name] for name in _NAME_SERVER_CODES.split())
 _NAMES = {int(code): code.name for code in Code}
 
 
-def unsupported_remark(code: int) -> str:
-    """Return 4.9.3's remark for a code without a processor, and its name or where to send it.
+def unsupported_hint(code: int) -> str:
+    """Return what follows 4.9.3's remark for a code without a processor: its name, or where to ask.
 
     Users of mqadmin see the remark, and a number alone does not name the command.
     """
-    remark = f" request type {code} not supported"
     if code in NAME_SERVER_CODES:
-        return f"{remark}, ask a name server"
-    return f"{remark}: there is no {_NAMES[code]} here" if code in _NAMES else remark
+        return ", ask a name server"
+    return f": there is no {_NAMES[code]} here" if code in _NAMES else ""
