@@ -12,7 +12,7 @@ from wakelog.network.request import Request
 from wakelog.protocol.command import make_request
 from wakelog.protocol.ext_fields import read_header
 from wakelog.protocol.headers.pull import PullMessageRequestHeader
-from wakelog.storage.read.recent import RecentArrival
+from wakelog.storage.queue.entries import Arrival
 
 
 @pytest.fixture
@@ -48,15 +48,15 @@ def test_held_requests_share_their_texts_and_keep_no_fields(held: HeldRequests) 
 @pytest.mark.parametrize(
     ("arrival", "woken"),
     [
-        (RecentArrival("T", 3, 7, 1), [1]),
-        (RecentArrival("T", 3, 6, 1), []),
-        (RecentArrival("T", 2, 7, 1), []),
-        (RecentArrival("T", 3, 7, 2), []),
-        (RecentArrival("U", 3, 7, 1), []),
+        (Arrival("T", 3, 8, 1), [1]),
+        (Arrival("T", 3, 7, 1), []),
+        (Arrival("T", 2, 8, 1), []),
+        (Arrival("T", 3, 8, 2), []),
+        (Arrival("U", 3, 8, 1), []),
     ],
 )
 def test_an_arrival_wakes_pulls_of_its_queue_offset_and_tag(
-    held: HeldRequests, arrival: RecentArrival, woken: list[int]
+    held: HeldRequests, arrival: Arrival, woken: list[int]
 ) -> None:
     hold(held)
     assert held.woken_by([arrival]) == woken
@@ -66,7 +66,7 @@ def test_an_arrival_wakes_pulls_of_its_queue_offset_and_tag(
 def test_pulls_that_wait_longest_are_woken_first_and_once(held: HeldRequests) -> None:
     for _ in range(2):
         hold(held)
-    arrivals = [RecentArrival("T", 3, offset, 1) for offset in (7, 8)]
+    arrivals = [Arrival("T", 3, offset, 1) for offset in (8, 9)]
     assert held.woken_by(arrivals) == [1, 2]
 
 
@@ -76,8 +76,8 @@ def test_a_crowd_at_one_topic_is_left_to_pull_hold(
     monkeypatch.setattr(held_requests, "WOKEN_AT_ONCE_MAX", 1)
     for _ in range(2):
         hold(held)
-    assert held.woken_by([RecentArrival("T", 3, 7, 1)]) is None
-    assert held.woken_by([RecentArrival("U", 3, 7, 1)]) == []
+    assert held.woken_by([Arrival("T", 3, 8, 1)]) is None
+    assert held.woken_by([Arrival("U", 3, 8, 1)]) == []
 
 
 def test_a_removed_request_is_not_held(held: HeldRequests) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from wakelog.broker import pull_hold
 from wakelog.broker.decision import HoldPull
 from wakelog.broker.pull_hold import PullHold
-from wakelog.dispatchers.reput import Arrival
+from wakelog.storage.queue.entries import Arrival
 
 A_HASH, B_HASH = 65, 66
 

@@ -4,11 +4,12 @@ from tests.dispatchers.stores import batch_of
 from tests.fakes.columns import compiled_functions
 from tests.fakes.records import LogBytes, properties, record
 from wakelog.compiled.columns import ScanFunctions
-from wakelog.dispatchers.arrivals import Arrival, TopicPuts, batch_arrivals, count_puts
+from wakelog.dispatchers.arrivals import TopicPuts, batch_arrivals, count_puts
 from wakelog.dispatchers.dispatcher import DispatchBatch
 from wakelog.protocol.java import string_hash
 from wakelog.storage.columns.scan_columns import Columns
 from wakelog.storage.log.scan import scan_plain
+from wakelog.storage.queue.entries import Arrival
 
 MULTI = properties(TAGS="m", INNER_MULTI_DISPATCH="%LMQ%x,Y", INNER_MULTI_QUEUE_OFFSET="4,5")
 

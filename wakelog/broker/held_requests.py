@@ -25,7 +25,7 @@ import msgspec
 from wakelog.broker.decision import HoldPull
 from wakelog.network.request import Request
 from wakelog.protocol.headers.pull import PullMessageRequestHeader
-from wakelog.storage.read.recent import RecentArrival
+from wakelog.storage.queue.entries import Arrival
 
 HOLDS_MAX = 100_000  # pullThreadPoolQueueCapacity: the pulls that wait in 4.9.3
 
@@ -94,7 +94,7 @@ class HeldRequests:
         """Return whether a request waits for a message of one of these topics."""
         return not self._by_topic.keys().isdisjoint(topics)
 
-    def woken_by(self, arrivals: Iterable[RecentArrival]) -> list[int] | None:
+    def woken_by(self, arrivals: Iterable[Arrival]) -> list[int] | None:
         """Return the requests that wait for these messages, the longest waiting first.
 
         None if a topic has so many that to go through them takes too long.
@@ -107,7 +107,7 @@ class HeldRequests:
             for hold_id in of_topic:
                 note = self._held[hold_id].note
                 if note.queue_id == arrival.queue_id and note.is_woken_by(
-                    arrival.queue_offset + 1, arrival.tags_code
+                    arrival.next_queue_offset, arrival.tags_code
                 ):
                     woken.add(hold_id)
         return sorted(woken)

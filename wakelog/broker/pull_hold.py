@@ -27,7 +27,7 @@ from typing import TypeAlias
 
 from wakelog.broker.decision import HoldPull
 from wakelog.broker.held_requests import HOLDS_MAX
-from wakelog.dispatchers.reput import Arrival
+from wakelog.storage.queue.entries import Arrival
 
 REACHES_MAX = 65_536  # queues; a note is in flight for milliseconds, so an old end is useless
 STALE_FACTOR = 2

@@ -27,15 +27,7 @@ from wakelog.protocol.sys_flag import CONSUMED_TYPES, transaction_type
 from wakelog.storage.columns.scan_columns import Columns
 from wakelog.storage.log.dispatch_request import DispatchRequest
 from wakelog.storage.log.multi_dispatch import multi_targets
-
-
-class Arrival(NamedTuple):
-    """A queue has grown to `next_queue_offset`; tags_code is None for several messages."""
-
-    topic: str
-    queue_id: int
-    next_queue_offset: int
-    tags_code: int | None
+from wakelog.storage.queue.entries import Arrival
 
 
 class TopicPuts(NamedTuple):

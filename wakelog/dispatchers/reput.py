@@ -32,7 +32,7 @@ from typing import NamedTuple
 
 from wakelog.compiled.columns import ScanFunctions
 from wakelog.compiled.layout import STORE_TIMESTAMP
-from wakelog.dispatchers.arrivals import Arrival, TopicPuts, batch_arrivals, count_puts
+from wakelog.dispatchers.arrivals import TopicPuts, batch_arrivals, count_puts
 from wakelog.dispatchers.dispatcher import CoreDispatcher, DispatchBatch
 from wakelog.dispatchers.lagging_dispatcher import LaggingDispatcher
 from wakelog.dispatchers.log_cursor import CursorStatistics, LogCursor, LogReader
@@ -42,8 +42,9 @@ from wakelog.storage.config import BrokerRole, StoreConfig
 from wakelog.storage.durability.deleted_topics import QueueRemoval
 from wakelog.storage.durability.dispatched import IndexEnd
 from wakelog.storage.file_system import FileSystem
+from wakelog.storage.queue.entries import Arrival
 
-__all__ = ["Arrival", "DispatchDecision", "FlushJob", "Reput", "ReputStatistics", "TopicPuts"]
+__all__ = ["DispatchDecision", "FlushJob", "Reput", "ReputStatistics", "TopicPuts"]
 
 
 class DispatchDecision(NamedTuple):

@@ -39,7 +39,7 @@ from wakelog.actors.services.service import ServiceHost
 from wakelog.actors.transport.notifications import NotificationSocket, Notifier
 from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.broker.decision import HoldPull
-from wakelog.dispatchers.reput import Arrival
+from wakelog.storage.queue.entries import Arrival
 
 
 def known(**changes: Any) -> dict[str, Any]:

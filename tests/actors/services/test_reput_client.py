@@ -25,8 +25,8 @@ from wakelog.actors.transport.notifications import NotificationSocket
 from wakelog.actors.transport.process_death import set_died
 from wakelog.actors.transport.shared_watermarks import SharedWatermark, SharedWatermarks
 from wakelog.broker.decision import HoldPull
-from wakelog.dispatchers.reput import Arrival
 from wakelog.storage.durability.deleted_topics import QueueRemoval
+from wakelog.storage.queue.entries import Arrival
 
 STEP_BYTES = 100
 

@@ -114,12 +114,12 @@ def test_what_became_readable_arrives_once(fs: MemoryFileSystem) -> None:
     found = store.recent.arrivals(put_one(store, "a", 1, properties_text="TAGS\x01t\x02"))
     assert found is not None
     [arrival] = found
-    assert (arrival.topic, arrival.queue_id, arrival.queue_offset) == ("a", 1, 0)
+    assert (arrival.topic, arrival.queue_id, arrival.next_queue_offset) == ("a", 1, 1)
     assert arrival.tags_code == ord("t")
     assert store.recent.arrivals(store.max_physical_offset) == []
     put_one(store, "b", 0)
     [arrival] = store.recent.arrivals(put_one(store, "a", 1))[1:]  # type: ignore[index]
-    assert (arrival.topic, arrival.queue_offset) == ("a", 1)
+    assert (arrival.topic, arrival.next_queue_offset) == ("a", 2)
 
 
 def test_much_at_once_is_left_to_reput(

@@ -21,8 +21,8 @@ from wakelog.actors.transport.notifications import Note
 from wakelog.actors.transport.timer import Timer
 from wakelog.broker.decision import HoldPull
 from wakelog.broker.pull_hold import PullHold
-from wakelog.dispatchers.reput import Arrival
 from wakelog.network.background import run_once
+from wakelog.storage.queue.entries import Arrival
 
 HOLD_CODES_MAX = 64
 """A pull of more tags is held as one of all tags: the Broker filters again, and a note stays under

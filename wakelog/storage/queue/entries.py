@@ -58,6 +58,15 @@ class QueueEntry(NamedTuple):
         return self.size_bytes == PADDING_SIZE and self.physical_offset == 0
 
 
+class Arrival(NamedTuple):
+    """A queue has grown to `next_queue_offset`; tags_code is None for several messages."""
+
+    topic: str
+    queue_id: int
+    next_queue_offset: int
+    tags_code: int | None
+
+
 class Entries(Protocol):
     """Places of a queue by their queue offsets."""
 

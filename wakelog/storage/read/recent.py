@@ -30,7 +30,7 @@ from wakelog.storage.log.multi_dispatch import multi_targets
 from wakelog.storage.log.queue_offsets import QueueKey
 from wakelog.storage.log.record_check import CheckKind
 from wakelog.storage.log.scan import scan_plain
-from wakelog.storage.queue.entries import ENTRY
+from wakelog.storage.queue.entries import ENTRY, Arrival
 
 SCAN_BYTES_MAX: Final = 2_048
 """Of the log, in one step: some 10 records of 200 bytes, and 0.05 ms of the loop."""
@@ -59,15 +59,6 @@ class RecentQueue(NamedTuple):
         return self.entries[at : at + count_max * ENTRY.size]
 
 
-class RecentArrival(NamedTuple):
-    """A message that may be read now: its queue, its offset there, and its tags code."""
-
-    topic: str
-    queue_id: int
-    queue_offset: int
-    tags_code: int
-
-
 ReadLog = Callable[[int, int], bytes | None]
 """(physical offset, bytes) -> these bytes of one segment; None if that needs the disk."""
 
@@ -83,7 +74,7 @@ class RecentEntries:
         self._config = config
         self._read = read
         self._queues: dict[QueueKey, tuple[int, bytearray]] = {}
-        self._arrivals: list[RecentArrival] = []
+        self._arrivals: list[Arrival] = []
         self._count = 0
         self._dispatched = dispatched
         self._scanned = self._whole_from = dispatched()
@@ -113,7 +104,7 @@ class RecentEntries:
                 self._forget(readable)
         return dispatched >= self._whole_from
 
-    def arrivals(self, readable: int) -> list[RecentArrival] | None:
+    def arrivals(self, readable: int) -> list[Arrival] | None:
         """Return the messages that became readable since the last call of this or `shows_all`.
 
         They are in the order of the log. None if some of them are left to Reput.
@@ -183,7 +174,7 @@ class RecentEntries:
         entries += ENTRY.pack(request.physical_offset, request.size_bytes, request.tags_code)
         self._queues[key] = begin, entries
         self._count += 1
-        self._arrivals.append(RecentArrival(*key, queue_offset, request.tags_code))
+        self._arrivals.append(Arrival(*key, queue_offset + 1, request.tags_code))
 
     def _drop_below(self, dispatched: int) -> None:
         """Drop the entries that the files of the queues have."""
