@@ -88,7 +88,7 @@ def sync_segments(files: MappedFileQueue, physical_offset: int) -> None:
                 file.release()  # a long log has more segments than a process has descriptors
 
 
-def check_at(file: MappedFile, position: int) -> RecordCheck:
+def check_in_segment(file: MappedFile, position: int) -> RecordCheck:
     """Check a place that may hold no record, with its body. Raises: StoreFailed."""
     return record_walk.check_at(
         _reader(file),
@@ -170,7 +170,7 @@ def _last_time(file: MappedFile, begin: int, end: int) -> int | None:
     """Check the records of a segment from `begin` on; return the time of the one before `end`."""
     position, store_timestamp_ms = begin, 0
     while position < end:
-        check = check_at(file, position)
+        check = check_in_segment(file, position)
         if check.kind is CheckKind.END_OF_FILE and end == file.size_bytes:
             return store_timestamp_ms
         if check.kind is not CheckKind.SOUND:

@@ -23,7 +23,7 @@ from wakelog.storage.errors import DamagedStore, store_errors
 from wakelog.storage.file_system import FileSystem, opened
 from wakelog.storage.log.mapped_file_queue import MappedFileQueue
 from wakelog.storage.log.record_check import CheckKind
-from wakelog.storage.recovery.segments import check_at
+from wakelog.storage.recovery.segments import check_in_segment
 
 
 class DurablePositions(NamedTuple):
@@ -136,4 +136,4 @@ def _is_message(files: MappedFileQueue, physical_offset: int) -> bool:
     file = files.find(physical_offset)
     if file is None:
         return False
-    return check_at(file, physical_offset - file.start_offset).kind is CheckKind.SOUND
+    return check_in_segment(file, physical_offset - file.start_offset).kind is CheckKind.SOUND
