@@ -16,6 +16,7 @@ from wakelog.dispatchers.consume_queue import (
     FILES_AHEAD_COUNT,
     ConsumeQueueDispatcher,
 )
+from wakelog.dispatchers.sync_files import sync_files
 from wakelog.protocol.names import SCHEDULE_TOPIC
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability import deleted_topics
@@ -143,9 +144,9 @@ def test_flush_syncs_what_was_written_once(fs: MemoryFileSystem) -> None:
     dispatcher = ConsumeQueueDispatcher(fs, CONFIG)
     dispatcher.dispatch(batch_of(log_of_queues()))
     fs.calls.clear()
-    dispatcher.prepare_flush().sync(fs)
+    sync_files(fs, dispatcher.prepare_flush().paths)
     assert fs.calls["datasync"] == 6
-    dispatcher.prepare_flush().sync(fs)
+    sync_files(fs, dispatcher.prepare_flush().paths)
     assert fs.calls["datasync"] == 6
 
 

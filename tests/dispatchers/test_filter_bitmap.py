@@ -11,6 +11,7 @@ from tests.filter.bits import bitmap_of
 from wakelog.compiled.columns import ScanFunctions
 from wakelog.dispatchers import core_dispatchers
 from wakelog.dispatchers.filter_bitmap import VERSION, FilterBitmap, FilterFile
+from wakelog.dispatchers.sync_files import sync_files
 from wakelog.filter.bloom import BloomFilter
 from wakelog.filter.consumer_filters import ConsumerFilters
 from wakelog.filter.filter_table import decode_filters, encode_filters
@@ -112,7 +113,7 @@ def dispatch(fs: MemoryFileSystem, config: StoreConfig, functions: ScanFunctions
     for dispatcher in dispatchers:
         dispatcher.dispatch(batch)
         assert dispatcher.remove_before(0) == 0
-        dispatcher.prepare_flush().sync(fs)
+        sync_files(fs, dispatcher.prepare_flush().paths)
         dispatcher.close()
 
 

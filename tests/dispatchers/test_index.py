@@ -9,6 +9,7 @@ from tests.fakes.records import STORE_MS, LogBytes, properties
 from wakelog.compiled.columns import ScanFunctions
 from wakelog.dispatchers import index
 from wakelog.dispatchers.index import IndexDispatcher
+from wakelog.dispatchers.sync_files import sync_files
 from wakelog.storage.durability.dispatched import DispatchedFile, IndexEnd, read_dispatched
 from wakelog.storage.errors import StoreFailed, StoreFull
 from wakelog.storage.index.index_service import IndexReader, index_names
@@ -68,7 +69,7 @@ def test_flush_writes_back_and_syncs(fs: MemoryFileSystem, compiled: ScanFunctio
     dispatcher.recover(log.end)
     dispatcher.dispatch(batch_of(log, compiled, caught_up=False))
     fs.calls.clear()
-    dispatcher.prepare_flush().sync(fs)
+    sync_files(fs, dispatcher.prepare_flush().paths)
     assert find(fs, "all") == log.offsets
     assert fs.calls["datasync"] == 1
     part = dispatcher.prepare_flush()

@@ -9,7 +9,6 @@ from wakelog.network.request import (
     ANYONE,
     BodyLimits,
     BodyTooLarge,
-    Processor,
     Request,
     processor,
 )
@@ -46,7 +45,6 @@ def test_a_row_has_the_header_of_its_handler() -> None:
 
 def test_a_row_that_no_rule_maps_is_administration() -> None:
     assert processor(handle, "query", body=ADMINISTRATION).is_administration
-    assert Processor(handle).is_administration
     assert processor(handle, "query", ADMINISTERS, body=ADMINISTRATION).is_administration
     assert not processor(handle, "query", ANYONE, body=ADMINISTRATION).is_administration
 

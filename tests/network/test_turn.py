@@ -77,6 +77,7 @@ class Bench:
             executors={},
             in_order_codes=in_order_codes,
             answer_error=answer_error,
+            process_run=None,
             call_soon=self.loop.call_soon,
             call_later=self.loop.call_later,
             clock_seconds=self.clock,

@@ -15,11 +15,9 @@ Source: org.apache.rocketmq.store.CommitLogDispatcher (4.9.3).
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
-from wakelog.dispatchers.sync_files import sync_directories, sync_files
 from wakelog.storage.columns.scan_columns import Columns
 from wakelog.storage.durability.deleted_topics import QueueRemoval
 from wakelog.storage.durability.dispatched import IndexEnd
-from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.dispatch_request import DispatchRequest
 
 __all__ = ["CoreDispatcher", "DispatchBatch", "DispatchRequest", "Dispatcher", "FlushPart"]
@@ -127,11 +125,6 @@ class FlushPart(NamedTuple):
     directories: list[str]
     index_timestamp_ms: int | None = None
     index_end: IndexEnd = IndexEnd()
-
-    def sync(self, fs: FileSystem) -> None:
-        """Sync. Raises: StoreFailed; then nothing of it counts as durable."""
-        sync_files(fs, self.paths)
-        sync_directories(fs, self.directories)
 
 
 class CoreDispatcher(RecordConsumer, Protocol):

@@ -8,9 +8,8 @@ Invariants:
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias
 
-from wakelog.network.driver import Work
 from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.send_run import SendRun
 
@@ -26,16 +25,10 @@ class Channel(Protocol):
     """The address of this end; "" if it is unknown."""
 
 
-ParkedT_co = TypeVar("ParkedT_co", covariant=True)
-"""The outcomes that the owner keeps until their response is ready."""
-
-
-class Handler(Protocol[ParkedT_co]):
+class Handler(Protocol):
     """Executes requests."""
 
-    def process(
-        self, request: RemotingCommand, channel: Channel, now_ms: int
-    ) -> RemotingCommand | Work | ParkedT_co | None:
+    def process(self, request: RemotingCommand, channel: Channel, now_ms: int) -> Any:
         """Return the response, None for no response, work for it, or a value to park.
 
         Work is a generator, which the server drives (`driver`); it returns one of the others.

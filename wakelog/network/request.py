@@ -152,16 +152,16 @@ class Processor(NamedTuple):
     """
 
     handle: Callable[..., Any]
-    header: type[Header] | None = None
-    lane: str = "default"
-    access: tuple[Access, ...] = ()
-    reads_queues: bool = False
-    is_administration: bool = True
-    body: BodyLimits = ADMINISTRATION
-    unchecked_bytes_max: int = ADMINISTRATION.unchecked_bytes_max
-    is_in_order: bool = False
-    is_audited: bool = False
-    names_in: Callable[[bytes], dict[str, str]] | None = None
+    header: type[Header] | None
+    lane: str
+    access: tuple[Access, ...]
+    reads_queues: bool
+    is_administration: bool
+    body: BodyLimits
+    unchecked_bytes_max: int
+    is_in_order: bool
+    is_audited: bool
+    names_in: Callable[[bytes], dict[str, str]] | None
 
 
 def processor(

@@ -64,7 +64,7 @@ class Server:
 
     def __init__(
         self,
-        handler: Handler[Any],
+        handler: Handler,
         lanes: Lanes[Connection],
         *,
         limits: ServerLimits,

@@ -29,7 +29,6 @@ Invariants:
 Source: org.apache.rocketmq.remoting.netty.NettyRemotingAbstract#processRequestCommand (4.9.3).
 """
 
-import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -41,7 +40,7 @@ from wakelog.network import refusals
 from wakelog.network.busy_poll import BusyPoll
 from wakelog.network.connection import PAUSED_BY_LANE, PAUSED_BY_ORDER, Connection
 from wakelog.network.driver import Driver, Executor, Task, Work
-from wakelog.network.handler import AnswerError, Handler, Park, ProcessRun, park_nothing
+from wakelog.network.handler import AnswerError, Handler, Park, ProcessRun
 from wakelog.network.lanes import LARGE_BYTES, InLane, Lanes, Offer
 from wakelog.network.limits import ServerLimits
 from wakelog.network.loop_lag import LoopLag
@@ -118,20 +117,20 @@ class Turn:
 
     def __init__(
         self,
-        handler: Handler[Any],
+        handler: Handler,
         lanes: Lanes[Connection],
         *,
         loop_lag: LoopLag,
         limits: ServerLimits,
         executors: Mapping[type, Executor],
-        in_order_codes: Collection[int] = (),
-        park: Park = park_nothing,
-        answer_error: AnswerError = refusals.failed,
-        process_run: ProcessRun | None = None,
+        in_order_codes: Collection[int],
+        park: Park,
+        answer_error: AnswerError,
+        process_run: ProcessRun | None,
         call_soon: Callable[[Callable[[], None]], Any],
         call_later: CallLater,
-        clock_seconds: Callable[[], float] = time.monotonic,
-        wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        clock_seconds: Callable[[], float],
+        wall_ms: Callable[[], int],
     ) -> None:
         """Do nothing until a connection delivers; ``call_soon`` runs a function after the reads.
 
