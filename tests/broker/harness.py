@@ -21,7 +21,7 @@ from wakelog.broker.decision import (
     Push,
     WriteLine,
 )
-from wakelog.broker.effects import InPool, Registered, Saved, Work
+from wakelog.broker.effects import InPool, JudgingPlace, Registered, Saved, Work
 from wakelog.broker.schedule import DueMessage
 from wakelog.network.driver import NOW
 from wakelog.protocol.bodies import (
@@ -109,6 +109,7 @@ class Harness:
         self.saved: list[str] = []
         self.audited: list[WriteLine] = []
         self.leaves_saves = False
+        self.judging_count = 0  # of places that were not given back
         self.save_failure = ""
 
     def traffic(self) -> dict[str, Any]:
@@ -154,6 +155,9 @@ class Harness:
                     outcome = outcome.resume(error=error)
                 else:
                     outcome = outcome.resume(result)
+            elif isinstance(effect, JudgingPlace):
+                self.judging_count += 1
+                outcome = outcome.resume(self._give_back)
             elif isinstance(effect, Saved) and not self.leaves_saves:
                 self.saved += [save.name for save in effect.saves]
                 for save in effect.saves if self.save_failure else ():
@@ -164,6 +168,9 @@ class Harness:
                 return outcome
             outcome = begun(outcome, self.now_ms)
         return outcome
+
+    def _give_back(self) -> None:
+        self.judging_count -= 1
 
     def resume(
         self, waiting: Outcome | Waiting, result: object = None, error: Exception | None = None

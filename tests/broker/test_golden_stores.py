@@ -15,7 +15,8 @@ from tests.broker.harness import FakeChannel, Waiting, begun, pull_fields
 from tests.golden_stores import open_golden
 from wakelog.broker.broker import Broker
 from wakelog.broker.config_file import read_broker_conf
-from wakelog.broker.effects import InPool
+from wakelog.broker.decision import Outcome
+from wakelog.broker.effects import InPool, JudgingPlace
 from wakelog.protocol.bodies import (
     ConsumeQueueData,
     ConsumerData,
@@ -31,6 +32,7 @@ from wakelog.protocol.record import decode_record
 from wakelog.protocol.steps import Steps, finish
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.message_store import MessageStore
+from wakelog.storage.read.reader import Unjudged
 
 NAMES = [
     "basic",
@@ -77,8 +79,7 @@ class Served:
         request = make_request(code, fields, opaque=1)
         outcome = begun(self.broker.process(request, FakeChannel(1), NOW_MS))
         while isinstance(outcome, Waiting):
-            result = outcome.effect.work() if isinstance(outcome.effect, InPool) else ""
-            outcome = begun(outcome.resume(result), NOW_MS)
+            outcome = begun(_go_on(outcome), NOW_MS)
         assert isinstance(outcome, RemotingCommand)
         return outcome
 
@@ -247,3 +248,18 @@ def test_entries_of_consume_queues(served: Served) -> None:
             expected = {k: v for k, v in unit.items() if k != "bitMap"}
             assert json.loads(data.extend_data_json or "") == expected
             assert data.bit_map == unit["bitMap"]
+
+
+def _go_on(waiting: Waiting) -> Outcome | Waiting:
+    """Do what a request waits for, and go on with it."""
+    match waiting.effect:
+        case InPool(work):
+            try:
+                result = work()
+            except Unjudged as unjudged:
+                return waiting.resume(error=unjudged)
+        case JudgingPlace():
+            result = int
+        case _:
+            result = ""
+    return waiting.resume(result)

@@ -1,12 +1,13 @@
 """The driver: whose piece is next, how long a turn spends on it, and what effects come to."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from tests.network.fakes import FakeClock
 from wakelog.network import driver
+from wakelog.network.connection import Connection
 from wakelog.network.driver import (
     LARGE_BODY_BYTES,
     LARGE_MAX,
@@ -94,7 +95,7 @@ class OverTask(Task):
     """A task whose connection is closed once the bench says so."""
 
     def __init__(self, bench: Bench, request: RemotingCommand, work: Work, **options: bool) -> None:
-        super().__init__(bench.driver, None, request, work, **options)
+        super().__init__(bench.driver, cast(Connection, None), request, work, **options)
         self._bench = bench
 
     @property

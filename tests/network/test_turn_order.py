@@ -95,20 +95,6 @@ def test_work_in_order_that_fails_or_is_refused_holds_up_nothing(
     assert [(one.opaque, one.code) for one in transport.answers()][2:] == [(2, 2), (5, 0)]
 
 
-def test_steps_for_a_thread_that_are_too_many_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver, "NEW_TASKS_MAX", 1)
-    bench = Bench(FakeHandler())
-    outcomes: list[tuple[Any, Exception | None]] = []
-    for number in (7, 8):
-        request = RemotingCommand(SEND, number)
-        steps = work_of(5, number, bench.clock)
-        bench.turn.run_steps(steps, request, lambda *outcome: outcomes.append(outcome))
-    bench.loop.run_until_quiet()
-    (_, refusal), done = outcomes
-    assert isinstance(refusal, RemoteProtocolError) and refusal.code == ResponseCode.SYSTEM_BUSY
-    assert done == (7, None)
-
-
 def test_a_turn_that_is_done_early_is_not_done_again() -> None:
     bench = Bench(FakeHandler())
     connection, transport = bench.connection()

@@ -3,6 +3,7 @@
 A processor that cannot answer at once is a generator; the server drives it (``network.driver``).
 
     body = yield InPool(read, WorkKind.SURVEY)      what the function returned, on another thread
+    give_back = yield JudgingPlace()                one of few, to keep records that are judged
     response = yield Ask(channel_id, command, 3.0)  the client's response
     why_not = yield Saved(saves)                    "" once the tables are in their files
     why_not = yield Removed(removal)                "" once the queues are gone
@@ -25,29 +26,22 @@ import msgspec
 from wakelog.broker.decision import Outcome, Persist
 from wakelog.network.request import Request
 from wakelog.protocol.command import RemotingCommand
-from wakelog.protocol.steps import Steps
 from wakelog.storage.durability.deleted_topics import QueueRemoval
 
 Work: TypeAlias = Generator[Any, Any, Outcome]
 """The work of one request: it yields effects, and returns an outcome."""
-
-DoSteps: TypeAlias = Callable[[Steps[Any]], Any]
-"""Returns the result of steps, however and wherever they are done."""
 
 
 class WorkKind(StrEnum):
     """What work in the pool needs. Work of one kind waits for no other kind.
 
     READ: it reads from the disk for a short time.
-    FILTER: it also computes for long, in steps. It is called as ``work(do_steps)``, which has them
-        done on the Broker's thread between other requests, and waits.
     SEARCH: it looks a client's key up in the index, and may read for seconds.
     SURVEY: it looks at all queues of topics for a tool, and may read for seconds.
     ENCODE: it goes through a whole table, mostly to make its text, and needs the interpreter.
     """
 
     READ = "read"
-    FILTER = "filter"
     SEARCH = "search"
     SURVEY = "survey"
     ENCODE = "encode"
@@ -59,8 +53,15 @@ class InPool(msgspec.Struct, frozen=True):
     It only reads the store and touches no table of the core.
     """
 
-    work: Callable[..., Any]
+    work: Callable[[], Any]
     kind: WorkKind = WorkKind.READ
+
+
+class JudgingPlace(msgspec.Struct, frozen=True):
+    """Wait until few enough pulls keep records that are to be judged.
+
+    The result gives the place back; it is called once.
+    """
 
 
 class Ask(msgspec.Struct, frozen=True):

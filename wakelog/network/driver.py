@@ -64,7 +64,7 @@ NOW: Final = Now()
 class Task:
     """One request and the rest of its work.
 
-    connection: where the response goes; None for steps of something else.
+    connection: where the response goes.
     is_counted: whether it is one of the new tasks that have paused.
     at_end: what an executor wants to be called once the work has ended.
     """
@@ -84,7 +84,7 @@ class Task:
     def __init__(
         self,
         driver: "Driver",
-        connection: Connection | None,
+        connection: Connection,
         request: RemotingCommand,
         work: Work,
         *,
@@ -103,9 +103,7 @@ class Task:
     @property
     def is_over(self) -> bool:
         """Whether nobody waits for the result any more, and nothing else depends on it."""
-        if not self.is_new or self.is_in_order or self.connection is None:
-            return False
-        return self.connection.closed
+        return self.is_new and not self.is_in_order and self.connection.closed
 
     def resume(self, result: Any = None, error: BaseException | None = None) -> None:
         """Give the work the result of its effect, or its failure, in the next turn."""

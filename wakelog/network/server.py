@@ -113,7 +113,6 @@ class Server:
         self.deliver = self._turn.deliver
         self.send = self._turn.push
         self.defers = self._turn.defers
-        self.run_steps = self._turn.run_steps
         allowed = limits.connections_allowed(descriptors_max)
         self._table = ConnectionTable(
             connections_max=allowed,

@@ -34,12 +34,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import GeneratorType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from wakelog.network import refusals
 from wakelog.network.busy_poll import BusyPoll
 from wakelog.network.connection import PAUSED_BY_LANE, PAUSED_BY_ORDER, Connection
-from wakelog.network.driver import Driver, Executor, Task, Work
+from wakelog.network.driver import Driver, Executor, Task
 from wakelog.network.handler import AnswerError, Handler, Park, ProcessRun
 from wakelog.network.lanes import LARGE_BYTES, InLane, Lanes, Offer
 from wakelog.network.limits import ServerLimits
@@ -50,7 +50,6 @@ from wakelog.protocol.command import ONEWAY_FLAG, RemotingCommand
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.run_responses import RunResponses
 from wakelog.protocol.send_run import PLAIN_RUN_MESSAGES_MAX, RUN_MESSAGES_MAX, SendRun
-from wakelog.protocol.steps import Steps
 from wakelog.telemetry.logs import LineBudget, Log, logger
 
 # An attribute of an Enum takes 50 ns.
@@ -62,9 +61,6 @@ YIELD_SECONDS = 0.0002
 """One or two pulls of 32 messages. A send that arrives meanwhile waits for no more of them, even if
 a consumer that catches up has many under way. A send that arrived before waits for none."""
 
-
-Done: TypeAlias = Callable[[Any, Exception | None], None]
-"""Called with a result and None, or with None and the error."""
 
 EXPIRE_SECONDS: Final = 0.01
 """How often requests are looked for that waited too long, as by 4.9.3's BrokerFastFailure."""
@@ -404,15 +400,12 @@ class Turn:
 
     def task_paused(self, task: Task) -> None:
         """Let the handler hear of the connection's end after the task (TaskOwner)."""
-        if task.connection is not None:
-            task.connection.waiting_count += 1
-            if task.is_in_order:
-                self._lanes.hold(task.connection, task.request.code)
+        task.connection.waiting_count += 1
+        if task.is_in_order:
+            self._lanes.hold(task.connection, task.request.code)
 
     def task_left(self, task: Task) -> None:
         """Count a task with its connection no more (TaskOwner)."""
-        if task.connection is None:
-            return
         if task.is_in_order:
             self._lanes.release(task.connection, task.request.code, self._clock_seconds())
             self._resume(task.connection, PAUSED_BY_ORDER)
@@ -421,8 +414,6 @@ class Turn:
     def task_ended(self, task: Task, outcome: Any, error: Exception | None) -> None:
         """Answer a request whose work is done (TaskOwner)."""
         connection, request = task.connection, task.request
-        if connection is None:
-            return
         try:
             if error is not None:
                 self._fail(connection, request, error)
@@ -435,20 +426,9 @@ class Turn:
 
     def task_refused(self, task: Task) -> None:
         """Answer a request that finds too many others under way (TaskOwner)."""
-        if task.connection is not None:
-            self._answer(task.connection, task.request, self._too_long(task.request))
-
-    def _too_long(self, request: RemotingCommand) -> RemotingCommand:
-        return refusals.overloaded(request, waited_ms=0, waiting_count=self._driver.new_count)
-
-    def run_steps(self, steps: Steps[Any], request: RemotingCommand, done: Done) -> None:
-        """Do steps for a thread that has a request, and give `done` their result or error."""
-        if self._driver.is_full:
-            refusal = self._too_long(request)
-            done(None, RemoteProtocolError(refusal.code, refusal.remark or ""))
-            return
-        self._driver.start(Task(self._driver, None, request, _reporting(steps, done)))
-        self.schedule()
+        waiting_count = self._driver.new_count
+        refusal = refusals.overloaded(task.request, waited_ms=0, waiting_count=waiting_count)
+        self._answer(task.connection, task.request, refusal)
 
     def _release(self, connection: Connection) -> None:
         connection.waiting_count -= 1
@@ -583,13 +563,3 @@ def _requests(request: RemotingCommand) -> Iterable[RemotingCommand]:
 def _responses(response: RemotingCommand) -> Iterable[RemotingCommand]:
     """Return each response that one stands for."""
     return response.commands() if isinstance(response, RunResponses) else (response,)
-
-
-def _reporting(steps: Steps[Any], done: Done) -> Work:
-    """Do steps and give `done` their result, or what they raise."""
-    try:
-        result = yield from steps
-    except Exception as error:
-        done(None, error)
-    else:
-        done(result, None)

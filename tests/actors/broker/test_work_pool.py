@@ -10,14 +10,12 @@ import pytest
 
 from tests.actors.bounded import run
 from wakelog.actors.broker import work_pool
-from wakelog.actors.broker.work_pool import LIMITS, KindLimits, RunSteps, WorkPool
-from wakelog.broker.effects import DoSteps, InPool, WorkKind
+from wakelog.actors.broker.work_pool import LIMITS, KindLimits, WorkPool
+from wakelog.broker.effects import InPool, WorkKind
 from wakelog.network.driver import Task
-from wakelog.network.turn import Done
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.errors import RemoteProtocolError
-from wakelog.protocol.steps import Steps, finish
 
 REQUEST = RemotingCommand(code=11, opaque=1)
 
@@ -36,16 +34,16 @@ class FakeTask:
             self.done.set_exception(error)
 
 
-async def result_of(pool: WorkPool, effect: InPool, run_steps: RunSteps | None = None) -> Any:
+async def result_of(pool: WorkPool, effect: InPool) -> Any:
     task = FakeTask()
-    pool.run(effect, cast(Task, task), run_steps)
+    pool.run(effect, cast(Task, task))
     return await task.done
 
 
-async def refusal_of(pool: WorkPool, effect: InPool, run_steps: RunSteps | None = None) -> Any:
+async def refusal_of(pool: WorkPool, effect: InPool) -> Any:
     """Return what work raises in the place of a result."""
     with pytest.raises(RemoteProtocolError) as raised:
-        await result_of(pool, effect, run_steps)
+        await result_of(pool, effect)
     return raised.value
 
 
@@ -207,61 +205,6 @@ def test_work_without_a_result_is_dropped_while_threads_are_busy() -> None:
     run_with_pool(body)
 
 
-def test_work_that_filters_reads_in_a_thread_and_computes_on_the_loop() -> None:
-    async def body(pool: WorkPool) -> None:
-        threads: list[threading.Thread] = []
-
-        def compute(number: int) -> Steps[int]:
-            threads.append(threading.current_thread())
-            yield
-            return number + 1
-
-        def work(do_steps: DoSteps) -> int:
-            threads.append(threading.current_thread())
-            return int(do_steps(compute(do_steps(compute(40)))))
-
-        def run_steps(steps: Steps[Any], _: RemotingCommand, done: Done) -> None:
-            done(finish(steps), None)
-
-        assert await result_of(pool, InPool(work, WorkKind.FILTER), run_steps) == 42
-        main = threading.main_thread()
-        assert [thread is main for thread in threads] == [False, True, True]
-        assert pool.statistics()["waiting_count"] == 0
-
-    run_with_pool(body)
-
-
-def test_steps_that_are_refused_are_answered_so() -> None:
-    async def body(pool: WorkPool) -> None:
-        filtering = InPool(lambda do_steps: do_steps(iter(())), WorkKind.FILTER)
-        busy = RemoteProtocolError(ResponseCode.SYSTEM_BUSY, "too many")
-        refused = await refusal_of(pool, filtering, lambda _steps, _request, done: done(None, busy))
-        assert (refused.code, refused.remark) == (ResponseCode.SYSTEM_BUSY, "too many")
-
-    run_with_pool(body)
-
-
-def test_work_that_waits_for_steps_does_not_hold_up_the_end() -> None:
-    async def body(pool: WorkPool) -> None:
-        asked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        filtering = InPool(lambda do_steps: do_steps(iter(())), WorkKind.FILTER)
-
-        def never(_steps: Any, _request: Any, _done: Any) -> None:
-            if not asked.done():
-                asked.set_result(None)
-
-        outcomes = [
-            asyncio.ensure_future(refusal_of(pool, filtering, never))
-            for _ in range(LIMITS[WorkKind.FILTER].threads_count + 3)
-        ]
-        await asked
-        pool.close()
-        codes = {outcome.code for outcome in await asyncio.gather(*outcomes)}
-        assert codes == {ResponseCode.SERVICE_NOT_AVAILABLE}
-
-    run_with_pool(body)
-
-
 def test_work_that_has_not_begun_at_the_end_never_does(monkeypatch: pytest.MonkeyPatch) -> None:
     limit(monkeypatch, WorkKind.READ, threads_count=1)
 
@@ -270,12 +213,10 @@ def test_work_that_has_not_begun_at_the_end_never_does(monkeypatch: pytest.Monke
         reading = asyncio.ensure_future(result_of(pool, InPool(gate.wait)))
         waiting = InPool(partial(begun.append, 1))
         late = asyncio.ensure_future(refusal_of(pool, waiting))
-        asked = asyncio.Event()
-        filtering = InPool(lambda do_steps: do_steps(iter(())), WorkKind.FILTER)
-        filtered = asyncio.ensure_future(refusal_of(pool, filtering, lambda *_: asked.set()))
-        await asked.wait()
+        await asyncio.sleep(0)  # both are with the pool
         closing = asyncio.create_task(asyncio.to_thread(pool.close))
-        assert (await filtered).code == ResponseCode.SERVICE_NOT_AVAILABLE  # it closes
+        while not pool._is_closed:
+            await asyncio.sleep(0.001)
         gate.set()
         assert await reading
         assert (await late).code == ResponseCode.SERVICE_NOT_AVAILABLE and not begun

@@ -1,6 +1,7 @@
 """Which messages a pull wants."""
 
 from collections.abc import Callable
+from types import GeneratorType
 from typing import Any
 
 import pytest
@@ -15,16 +16,18 @@ from tests.broker.harness import (
     sql_subscription,
     subscription,
 )
-from tests.calls import calls_of_steps
 from tests.filter.bits import bitmap_of
-from wakelog.broker.decision import Continue, HoldPull, Push
-from wakelog.broker.effects import InPool, WorkKind
+from wakelog.broker.decision import Continue, HoldPull, Outcome, Push
+from wakelog.broker.effects import InPool, JudgingPlace, WorkKind
 from wakelog.filter.limits import LOOP_CHARACTERS_MAX
 from wakelog.filter.sql92 import compile_filter
+from wakelog.network.driver import NOW
 from wakelog.protocol.bodies import MODEL_BROADCASTING, SubscriptionData, SubscriptionGroupConfig
 from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.record import decode_record
-from wakelog.protocol.steps import Steps
+from wakelog.storage.errors import StoreFailed
+from wakelog.storage.read.reader import Unjudged
 
 MakeHarness = Callable[..., Harness]
 
@@ -38,10 +41,13 @@ def tagged(harness: Harness) -> Harness:
 
 
 def pulled(harness: Harness, **changes: object) -> list[bytes]:
-    outcome = harness.pulled(**changes)
+    return bodies_of(harness.pulled(**changes))
+
+
+def bodies_of(response: RemotingCommand) -> list[bytes]:
     bodies, position = [], 0
-    while position < len(outcome.body):
-        record = decode_record(outcome.body, position)
+    while position < len(response.body):
+        record = decode_record(response.body, position)
         bodies.append(record.body)
         position += record.size_bytes
     return bodies
@@ -128,7 +134,7 @@ def test_a_record_is_read_in_a_pool_if_the_disk_is_needed(with_properties: Harne
 
 
 @pytest.mark.parametrize("is_long", [False, True])
-def test_by_a_long_expression_a_pool_reads_records_and_the_loop_filters_them(
+def test_by_a_long_expression_a_pool_reads_records_and_the_loop_judges_them(
     with_properties: Harness, is_long: bool
 ) -> None:
     text = " OR ".join([SQL["subscription"]] * (LOOP_CHARACTERS_MAX // 9 + 2 * is_long))
@@ -136,21 +142,56 @@ def test_by_a_long_expression_a_pool_reads_records_and_the_loop_filters_them(
     wanted = SQL | {"subscription": text}
     compile_filter(text)
     request = with_properties.request(RequestCode.PULL_MESSAGE, pull_fields(**wanted))
-    outcome = begun(with_properties.broker.process(request, with_properties.channel, NOW_MS))
-    is_in_pool = isinstance(outcome, Waiting) and isinstance(outcome.effect, InPool)
-    assert is_in_pool is is_long
-    assert pulled(with_properties, **wanted) == [b"2", b"3"]
-    if isinstance(outcome, Waiting) and is_long:
-        pieces: list[int] = []
+    with_properties.store.unjudged_count_max = 3
+    assert len(pulled(with_properties)) == 4  # the group is there
+    found = with_properties.broker.process(request, with_properties.channel, NOW_MS)
+    outcome = Waiting(None, found).resume() if isinstance(found, GeneratorType) else found
+    effects, given_back = list[type](), list[int]()
+    while isinstance(outcome, Waiting):
+        effects.append(type(outcome.effect))
+        match outcome.effect:
+            case JudgingPlace():
+                outcome = outcome.resume(lambda: given_back.append(len(effects)))
+            case InPool(work, kind):
+                assert kind is WorkKind.READ
+                outcome = read(outcome, work)
+            case other:
+                outcome = outcome.resume(NOW_MS if other is NOW else None)
+    judged_one = type(None)
+    three, one = [InPool, *[judged_one] * 3], [InPool, judged_one]
+    assert effects == ([JudgingPlace, *three, *one, InPool, type(NOW)] if is_long else [])
+    assert given_back == [len(effects) - 1] * is_long, "behind the last read"
+    assert isinstance(outcome, RemotingCommand)
+    assert bodies_of(outcome) == [b"2", b"3"]
 
-        def do_steps(steps: Steps[Any]) -> Any:
-            calls, result = calls_of_steps(steps)
-            pieces.extend(calls)
-            return result
 
-        assert outcome.effect.kind is WorkKind.FILTER
-        assert outcome.effect.work(do_steps).count == 2
-        assert len(pieces) > 3, "one record in a step"
+def read(waiting: Waiting, work: Callable[[], Any]) -> Outcome | Waiting:
+    """Do the work of a pool, and go on with its result or its failure."""
+    try:
+        return waiting.resume(work())
+    except Unjudged as unjudged:
+        return waiting.resume(error=unjudged)
+
+
+@pytest.mark.parametrize("fails", ["read", "client leaves"])
+def test_a_place_is_given_back_whatever_happens(with_properties: Harness, fails: str) -> None:
+    text = " OR ".join([SQL["subscription"]] * (LOOP_CHARACTERS_MAX // 9 + 2))
+    compile_filter(text)
+    assert len(pulled(with_properties)) == 4  # the group is there
+    fields = pull_fields(**SQL | {"subscription": text})
+    request = with_properties.request(RequestCode.PULL_MESSAGE, fields)
+    outcome = with_properties.broker.process(request, with_properties.channel, NOW_MS)
+    given_back = list[int]()
+    place = begun(outcome)
+    assert isinstance(place, Waiting) and isinstance(place.effect, JudgingPlace)
+    reading = place.resume(lambda: given_back.append(1))
+    assert isinstance(reading, Waiting) and not given_back
+    if fails == "read":
+        failed = reading.resume(error=StoreFailed("commitlog", "read", OSError(5, "broken")))
+        assert isinstance(failed, RemotingCommand) and failed.code == ResponseCode.SYSTEM_ERROR
+    else:
+        reading.work.close()
+    assert given_back == [1]
 
 
 def test_a_pull_by_expression_waits_for_any_message(with_properties: Harness) -> None:

@@ -1,6 +1,5 @@
-"""Records that a pull judges several at a time: the batch is the same, whatever is read ahead."""
+"""Records that a pull has judged several at a time: the batch is the same, whatever comes ahead."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -9,19 +8,34 @@ from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.stores import place_of
 from tests.storage.read.test_reader import SEGMENT_BYTES, TOPIC, bodies, filled, get, numbered
 from wakelog.storage.log.commit_log_reader import CommitLogReader
+from wakelog.storage.message_store import MessageStore
 from wakelog.storage.read import reader
+from wakelog.storage.read.reader import GetResult, Unjudged
 
 
-class Together:
-    """A filter that is asked about several records at once, and keeps how many these were."""
+class Judge:
+    """Gets again and again with verdicts of what was asked, and keeps how many these were."""
 
     def __init__(self, *wanted: int) -> None:
         self.passes = numbered(*wanted)
         self.counts: list[int] = []
 
-    def __call__(self, records: Sequence[bytes]) -> list[bool]:
-        self.counts.append(len(records))
-        return [self.passes(record) for record in records]
+    def get(
+        self,
+        store: MessageStore,
+        offset: int,
+        count_max: int = 32,
+        codes: frozenset[int] | None = None,
+    ) -> GetResult:
+        verdicts: dict[int, bool] = {}
+        while True:
+            try:
+                return get(store, offset, count_max, codes=codes, verdicts=verdicts)
+            except Unjudged as unjudged:
+                records = unjudged.records
+            assert not records.keys() & verdicts.keys()
+            self.counts.append(len(records))
+            verdicts |= {place: self.passes(record) for place, record in records.items()}
 
 
 def test_records_that_are_judged_together_make_the_same_batch(
@@ -31,13 +45,13 @@ def test_records_that_are_judged_together_make_the_same_batch(
     store = filled(fs, 50)
     for wanted in ((), (0,), (3, 4, 5), tuple(range(50)), tuple(range(1, 50, 3))):
         for offset, count_max in ((0, 32), (2, 3), (49, 1)):
-            together = Together(*wanted)
-            found = get(store, offset, count_max, match_records=together)
+            judge = Judge(*wanted)
+            found = judge.get(store, offset, count_max)
             assert found == get(store, offset, count_max, match_record=numbered(*wanted))
-            assert max(together.counts) <= 4
-            assert sum(together.counts) < found.next_begin_offset - offset + 4
-    none = Together()
-    get(store, 0, codes=frozenset({1}), match_records=none)
+            assert max(judge.counts) <= 4
+            assert sum(judge.counts) < found.next_begin_offset - offset + 4
+    none = Judge()
+    none.get(store, 0, codes=frozenset({1}))
     assert none.counts == [], "no entry passed"
 
 
@@ -46,9 +60,9 @@ def test_few_large_records_are_judged_together(
 ) -> None:
     monkeypatch.setattr(reader, "TOGETHER_BYTES_MAX", 3_000)
     store = filled(fs, 9, body_bytes=1_000)
-    together = Together(8)
-    assert bodies(get(store, 0, match_records=together)) == [8]
-    assert together.counts == [3, 3, 3]
+    judge = Judge(8)
+    assert bodies(judge.get(store, 0)) == [8]
+    assert judge.counts == [3, 3, 3]
 
 
 def test_records_of_segments_that_are_gone_are_not_judged_with_the_others(
@@ -63,6 +77,14 @@ def test_records_of_segments_that_are_gone_are_not_judged_with_the_others(
 
     monkeypatch.setattr(CommitLogReader, "view", without)
     wanted = 2, 9, 11
-    found = get(store, 0, match_records=Together(*wanted))
+    found = Judge(*wanted).get(store, 0)
     assert found == get(store, 0, match_record=numbered(*wanted))
     assert bodies(found) == [9, 11]
+
+
+def test_what_lacks_verdicts_is_no_get_that_is_counted(fs: MemoryFileSystem) -> None:
+    store = filled(fs, 3)
+    before = store.statistics()
+    with pytest.raises(Unjudged, match="3 records"):
+        get(store, 0, verdicts={})
+    assert store.statistics() == before

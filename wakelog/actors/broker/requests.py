@@ -24,6 +24,7 @@ from types import GeneratorType
 from typing import Any
 
 from wakelog.actors.broker.filter_file import FilterPublisher
+from wakelog.actors.broker.judging_places import JudgingPlaces
 from wakelog.actors.broker.log_progress import LogProgress
 from wakelog.actors.broker.name_servers import NameServers
 from wakelog.actors.broker.request_times import PULL_MESSAGE, RequestTimes
@@ -50,7 +51,16 @@ from wakelog.broker.decision import (
     UseSettings,
     WriteLine,
 )
-from wakelog.broker.effects import Ask, Dispatched, InPool, Registered, Removed, Saved, Work
+from wakelog.broker.effects import (
+    Ask,
+    Dispatched,
+    InPool,
+    JudgingPlace,
+    Registered,
+    Removed,
+    Saved,
+    Work,
+)
 from wakelog.broker.error_response import error_response
 from wakelog.broker.lane_table import broker_lanes
 from wakelog.broker.processors.table import IN_ORDER_CODES, PROCESSORS, READS_QUEUES
@@ -149,6 +159,7 @@ class Requests:
             park=self.park,
             executors={
                 InPool: self._in_pool,
+                JudgingPlace: JudgingPlaces().take,
                 Ask: self._ask,
                 Removed: self._remove,
                 Saved: self._save,
@@ -310,8 +321,10 @@ class Requests:
             self._set_timer()
 
     def _in_pool(self, effect: InPool, task: Task) -> None:
-        task.at_end = partial(self.times.processed, task.request, self.times.clock_seconds())
-        self._pool.run(effect, task, self.server.run_steps)
+        if task.at_end is None:  # else it counts since its first work in the pool
+            began_seconds = self.times.clock_seconds()
+            task.at_end = partial(self.times.processed, task.request, began_seconds)
+        self._pool.run(effect, task)
 
     def _begin(self, work: Coroutine[Any, Any, Any], task: Task) -> None:
         """Begin work on the loop; the task gets what it returns or raises."""

@@ -12,21 +12,17 @@ cold reads (4.9.3).
 """
 
 import asyncio
-import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from math import inf
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 from wakelog.broker.effects import InPool, WorkKind
 from wakelog.network.driver import Task
-from wakelog.network.turn import Done
 from wakelog.protocol.codes import ResponseCode
-from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.errors import RemoteProtocolError
-from wakelog.protocol.steps import Steps
 
 SWITCH_SECONDS = 0.0005
 """How long a thread keeps the interpreter when the loop needs it. With Python's 5 ms each system
@@ -48,8 +44,6 @@ class KindLimits(NamedTuple):
 LIMITS: Final = {
     # sendThreadPoolQueueCapacity, the smallest of 4.9.3's
     WorkKind.READ: KindLimits(4, 10_000, "the disk"),
-    # One reads while the other's records are filtered. More would be filtered no sooner.
-    WorkKind.FILTER: KindLimits(2, 10_000, "the disk"),
     # mqadmin waits for 6 s, a consumer's queryMessage for 15 s.
     WorkKind.SEARCH: KindLimits(2, 1_000, "the index", wait_seconds_max=10.0),
     # As in 4.9.3, where tools have other threads than clients that query.
@@ -58,9 +52,6 @@ LIMITS: Final = {
     # has a copy of its table: 5 MB for 100,000 topics.
     WorkKind.ENCODE: KindLimits(1, 64, "a table"),
 }
-
-RunSteps: TypeAlias = Callable[[Steps[Any], RemotingCommand, Done], None]
-"""Does the steps of a request on the loop, and gives a function their result or error."""
 
 
 class WorkPool:
@@ -72,17 +63,13 @@ class WorkPool:
             for kind, limits in LIMITS.items()
         }
         self._waiting_counts = dict.fromkeys(LIMITS, 0)
-        self._awaited: set[Future[Any]] = set()
-        self._closing = threading.Lock()
         self._is_closed = False
         self._waiting_bytes = 0
         self.refused_count = 0
         self.run_count = 0
 
-    def run(self, effect: InPool, task: Task, run_steps: RunSteps | None = None) -> None:
+    def run(self, effect: InPool, task: Task) -> None:
         """Run the work in a thread; the task gets its result or what it raises.
-
-        run_steps: needed to filter.
 
         Raises: RemoteProtocolError if too much waits.
         """
@@ -103,11 +90,8 @@ class WorkPool:
             error = ended.exception()
             task.resume(None if error is not None else ended.result(), error)
 
-        loop, work = asyncio.get_running_loop(), effect.work
-        if kind is WorkKind.FILTER:
-            assert run_steps is not None
-            work = partial(work, partial(self._do_steps, loop, run_steps, task.request))
-        begin = partial(self._begin, work, limits, time.monotonic())
+        loop = asyncio.get_running_loop()
+        begin = partial(self._begin, effect.work, limits, time.monotonic())
         loop.run_in_executor(self._threads[kind], begin).add_done_callback(done)
 
     def _begin(self, work: Callable[[], Any], limits: KindLimits, since_seconds: float) -> Any:
@@ -120,32 +104,6 @@ class WorkPool:
             remark = f"[TIMEOUT_CLEAN_QUEUE]system busy, {waited}"
             raise RemoteProtocolError(ResponseCode.SYSTEM_BUSY, remark)
         return work()
-
-    def _do_steps(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        run_steps: RunSteps,
-        request: RemotingCommand,
-        steps: Steps[Any],
-    ) -> Any:
-        """Have steps done on the loop, and wait for their result; in a thread."""
-        awaited: Future[Any] = Future()
-        with self._closing:
-            if self._is_closed:
-                raise _closed()
-            self._awaited.add(awaited)
-
-        def done(result: Any, error: Exception | None) -> None:
-            self._awaited.discard(awaited)
-            if awaited.done():
-                return  # the pool is closed
-            if error is not None:
-                awaited.set_exception(error)
-            else:
-                awaited.set_result(result)
-
-        loop.call_soon_threadsafe(run_steps, steps, request, done)
-        return awaited.result()
 
     def submit(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
         """Run work of no request in a thread that reads; the future has its result."""
@@ -165,12 +123,8 @@ class WorkPool:
         }
 
     def close(self) -> None:
-        """End the threads once the work that has begun is done; what waits for steps fails."""
-        with self._closing:
-            self._is_closed = True
-            awaited, self._awaited = self._awaited, set()
-        for one in awaited:
-            one.set_exception(_closed())
+        """End the threads once the work that has begun is done."""
+        self._is_closed = True
         for threads in self._threads.values():
             threads.shutdown()
 

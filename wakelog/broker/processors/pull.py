@@ -2,7 +2,7 @@
 
 A pull is checked (``_admit``), in 4.9.3's order and with its codes. The store is read without
 waiting for the disk, and by a pool thread if that is not enough. Records that such a thread reads
-are filtered in steps on the Broker's thread: a thread that computes would take Python from it.
+are judged in steps on the Broker's thread: a thread that computes would take Python from it.
 ``_finish`` turns the result into a code, holds the pull if it may wait, and commits the offset that
 the client sent with it.
 
@@ -16,19 +16,18 @@ every five seconds does not, and then answers the client without messages. Here 
 tags at most, and the woken pull reads for itself.
 """
 
-from collections.abc import Sequence
 from functools import partial
 
 import msgspec
 
 from wakelog.broker.decision import Outcome, ReadAhead
-from wakelog.broker.effects import DoSteps, InPool, Work, WorkKind, rest_of
+from wakelog.broker.effects import InPool, JudgingPlace, Work, rest_of
 from wakelog.broker.error_response import LimitReached
 from wakelog.broker.held_requests import HeldRequest
 from wakelog.broker.names import FAQ_HINT, is_lmq
 from wakelog.broker.processors.pull_filter import PullFilter, compile_expression, find_filter
 from wakelog.broker.state import BrokerState
-from wakelog.filter.record_filter import match_in_steps
+from wakelog.filter.record_filter import MatchRecord, match_in_steps
 from wakelog.filter.sql92 import Sql92Filter
 from wakelog.network.driver import NOW
 from wakelog.network.request import Request
@@ -41,7 +40,6 @@ from wakelog.protocol.headers.pull import PullMessageRequestHeader
 from wakelog.protocol.names import OFFSET_MOVED_EVENT
 from wakelog.protocol.properties import DELAY, KEYS, TAGS, encode_properties
 from wakelog.protocol.steps import Steps
-from wakelog.protocol.steps import finish as do_at_once
 from wakelog.protocol.sys_flag import (
     PULL_BY_BYTES,
     PULL_COMMIT_OFFSET,
@@ -50,9 +48,8 @@ from wakelog.protocol.sys_flag import (
     is_readable,
 )
 from wakelog.storage.log.append import MessageDraft
-from wakelog.storage.message_store import MessageStore
 from wakelog.storage.read.read_ahead_windows import WINDOW_BYTES
-from wakelog.storage.read.reader import GetRequest, GetResult, GetStatus
+from wakelog.storage.read.reader import GetRequest, GetResult, GetStatus, Unjudged
 
 SUSPEND_MS_MAX = 600_000  # clients ask for 15 to 20 s and give up after 30 s
 WITHOUT_TIMEOUT_MS = 1_000
@@ -117,9 +114,7 @@ def pull_message(
     asked = asked._replace(blocking=True)
     if pull.wanted.match_record is None:
         return _read_in_pool(state, pull, InPool(partial(store.get_message, asked)))
-    return _read_in_pool(
-        state, pull, InPool(partial(_read_and_match, store, asked), WorkKind.FILTER)
-    )
+    return _read_and_judge(state, pull, asked, pull.wanted.match_record)
 
 
 def _read_in_pool(state: BrokerState, pull: _Pull, read: InPool) -> Work:
@@ -127,17 +122,23 @@ def _read_in_pool(state: BrokerState, pull: _Pull, read: InPool) -> Work:
     return _finish(state, pull, result, (yield NOW))
 
 
-def _read_and_match(
-    store: MessageStore, asked: GetRequest, do_steps: DoSteps = do_at_once
-) -> GetResult | None:
-    match = asked.match_record
-    assert match is not None
-
-    def match_records(records: Sequence[bytes]) -> Sequence[bool]:
-        verdicts: list[bool] = do_steps(match_in_steps(match, records))
-        return verdicts
-
-    return store.get_message(asked._replace(match_record=None, match_records=match_records))
+def _read_and_judge(state: BrokerState, pull: _Pull, asked: GetRequest, match: MatchRecord) -> Work:
+    """Read in the pool, and judge between other requests what has to be, until nothing lacks."""
+    verdicts: dict[int, bool] = {}
+    asked = asked._replace(match_record=None, verdicts=verdicts)
+    give_back = yield JudgingPlace()
+    try:
+        while True:
+            try:
+                result = yield InPool(partial(state.store.get_message, asked))
+                break
+            except Unjudged as unjudged:
+                records = unjudged.records
+            judged = yield from match_in_steps(match, [*records.values()])
+            verdicts.update(zip(records, judged, strict=True))
+    finally:
+        give_back()
+    return _finish(state, pull, result, (yield NOW))
 
 
 def _pull_when_compiled(

@@ -20,7 +20,7 @@ checkInDiskByCommitOffset, nextOffsetCorrection (4.9.3).
 """
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from functools import partial
 from itertools import accumulate
@@ -48,8 +48,8 @@ from wakelog.storage.read.stretches import choose_stretches, join_stretches
 
 MatchUnit = Callable[[int, bytes], bool]
 MatchRecord = Callable[[bytes], bool]
-MatchRecords = Callable[[Sequence[bytes]], Sequence[bool]]
-"""Judges records together: by far the most of the time goes on elsewhere then."""
+Verdicts = Mapping[int, bool]
+"""Whether the record at a physical offset passes the filter."""
 
 # One get reads at least this many entries, whatever its count is (fact 31).
 SCAN_COUNT_MIN: Final = 16_000 // ENTRY.size
@@ -59,7 +59,7 @@ CODES_COUNT_MAX: Final = 32
 # a KiB counts as one for each.
 LOOP_MATCHED_COUNT_MAX: Final = 100
 _COUNTED_BYTES: Final = 1_024
-# Filtered together: at most so many records and bytes, at least one record.
+# Returned together to be judged: at most so many records and bytes, at least one record.
 TOGETHER_COUNT_MAX: Final = 64
 TOGETHER_BYTES_MAX: Final = 262_144
 
@@ -101,6 +101,14 @@ class GetResult(msgspec.Struct, frozen=True):
     fall_behind_bytes: int = 0
 
 
+class Unjudged(Exception):
+    """A get lacks the verdicts of these records, by physical offset. Some may be after its last."""
+
+    def __init__(self, records: dict[int, bytes]) -> None:
+        super().__init__(f"{len(records)} records are not judged")
+        self.records = records
+
+
 class LogView(NamedTuple):
     """The log's positions, taken once so that they are the same for a whole get."""
 
@@ -120,8 +128,8 @@ class GetRequest(NamedTuple):
     match_unit: called with store time and bitmap of an entry's extension unit; None lets every
         entry pass. An entry without a unit passes.
     by_bytes: `count_max` and the configured bytes end the batch, not the configured counts.
-    match_records: in the place of `match_record`, called with several records at once. Some of them
-        may be after the last one that is sent. Only with `blocking`.
+    verdicts: in the place of `match_record`, what is known of records. `Unjudged` has those that it
+        lacks: judge them, and get again with their verdicts, too. Only with `blocking`.
     recent: entries that go on where the queue's files end; from `MessageStore.recent`.
     is_large: with `by_bytes`, have several times the configured bytes where that is cheap.
     """
@@ -135,7 +143,7 @@ class GetRequest(NamedTuple):
     match_record: MatchRecord | None = None
     match_unit: MatchUnit | None = None
     by_bytes: bool = False
-    match_records: MatchRecords | None = None
+    verdicts: Verdicts | None = None
     recent: RecentQueue | None = None
     is_large: bool = False
 
@@ -183,7 +191,10 @@ class Reader:
         self._corrects = config.broker_role is not BrokerRole.SLAVE or config.offset_check_in_slave
 
     def get(self, request: GetRequest, view: LogView) -> GetResult | None:
-        """Read messages; None if that needs the disk and may not wait. Raises: StoreFailed."""
+        """Read messages; None if that needs the disk and may not wait.
+
+        Raises: Unjudged, StoreFailed.
+        """
         try:
             return self._get(request, view)
         except ColdEntry:
@@ -469,13 +480,12 @@ class _RecordFilter:
     """
 
     __slots__ = (
-        "_ahead",
         "_blocking",
         "_damaged",
+        "_data",
         "_left",
         "_log",
         "_match",
-        "_match_together",
         "_may_pass",
         "_mismatched",
         "_verdicts",
@@ -494,32 +504,34 @@ class _RecordFilter:
         """Judge by the request.
 
         may_pass: whether an entry with this tags code is not refused by itself.
-        data: the entries, of which records are judged ahead if several are judged together.
+        data: the entries, of which records are read ahead that have no verdict yet.
         """
         self.skip_below = -1
         self._mismatched = mismatched
         self._log = log
         self._damaged = damaged
         self._match = request.match_record
-        self._match_together = request.match_records
+        self._verdicts = request.verdicts
         self._blocking = request.blocking
         self._left = LOOP_MATCHED_COUNT_MAX
         self._may_pass = may_pass
-        self._ahead = ENTRY.iter_unpack(data)
-        self._verdicts: dict[int, bool | None] = {}
+        self._data = data
 
     def refusal(self, physical_offset: int, size_bytes: int) -> GetStatus | None:
         """Return the status of a get that found only this record, None to send it.
 
-        Raises: ColdEntry.
+        Raises: ColdEntry, Unjudged.
         """
         if self._is_damaged(physical_offset):
             return GetStatus.NO_MATCHED_MESSAGE
-        if self._match_together is not None:
-            if physical_offset not in self._verdicts:
-                self._match_ahead(physical_offset, self._match_together)
-            verdict = self._verdicts[physical_offset]
-            return self._removed(physical_offset) if verdict is None else _status(passes=verdict)
+        if self._verdicts is not None:
+            verdict = self._verdicts.get(physical_offset)
+            if verdict is not None:
+                return _status(passes=verdict)
+            records = self._read_ahead(physical_offset)
+            if physical_offset not in records:
+                return self._removed(physical_offset)
+            raise Unjudged(records)
         if self._match is None:
             return None
         if not self._blocking:
@@ -542,26 +554,23 @@ class _RecordFilter:
         self.skip_below = self._log.segment_end(physical_offset)
         return GetStatus.MESSAGE_WAS_REMOVING
 
-    def _match_ahead(self, first_offset: int, match: MatchRecords) -> None:
-        """Judge a record, and those of the next entries that may pass; absent ones get None."""
-        verdicts: dict[int, bool | None] = {}
+    def _read_ahead(self, first_offset: int) -> dict[int, bytes]:
+        """Return a record, and those of the next entries that may pass; without absent ones."""
         records: dict[int, bytes] = {}
-        left_bytes = TOGETHER_BYTES_MAX
+        left_count, left_bytes = TOGETHER_COUNT_MAX, TOGETHER_BYTES_MAX
         is_ahead = False
-        for physical_offset, size_bytes, tags_code in self._ahead:
+        for physical_offset, size_bytes, tags_code in ENTRY.iter_unpack(self._data):
             is_ahead = is_ahead or physical_offset == first_offset
             if not is_ahead or self._is_damaged(physical_offset) or not self._may_pass(tags_code):
                 continue
             record = self._log.view(physical_offset, size_bytes, blocking=True)
-            verdicts[physical_offset] = None
             if record is not None:
                 records[physical_offset] = bytes(record)
+            left_count -= 1
             left_bytes -= size_bytes
-            if len(verdicts) == TOGETHER_COUNT_MAX or left_bytes <= 0:
+            if not left_count or left_bytes <= 0:
                 break
-        if records:
-            verdicts.update(zip(records, match([*records.values()]), strict=True))
-        self._verdicts = verdicts
+        return records
 
 
 def _filters(request: GetRequest) -> bool:
@@ -569,7 +578,7 @@ def _filters(request: GetRequest) -> bool:
 
 
 def _matches(request: GetRequest) -> bool:
-    return request.match_record is not None or request.match_records is not None
+    return request.match_record is not None or request.verdicts is not None
 
 
 def _status(*, passes: bool) -> GetStatus | None:
