@@ -98,3 +98,47 @@ def test_two_threads_may_meet_a_type_at_once(form: int) -> None:
     program = FIRST_MET_AT_ONCE.replace("FIRST", first).replace("SECOND", second)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "both have read it\n"), done.stderr
+
+
+FORKED_MEANWHILE = """
+import os, threading
+from wakelog import typed_values
+import msgspec
+
+begun, go_on = threading.Event(), threading.Event()
+
+class Slow:
+    def __class_getitem__(cls, kind):
+        if not begun.is_set():  # a thread is in the middle of the description of Whole
+            begun.set()
+            go_on.wait()
+        return kind
+
+class Part(msgspec.Struct):
+    number: "Slow[int]" = 0
+
+class Whole(msgspec.Struct):
+    part: Part
+
+def read():
+    assert typed_values.convert({"part": {"number": 5}}, Whole).part.number == 5
+
+thread = threading.Thread(target=read)
+thread.start()
+begun.wait()
+threading.Timer(0.05, go_on.set).start()
+child = os.fork()
+if not child:
+    threading.Timer(20.0, os._exit, (3,)).start()  # it waits for a thread that it has not
+    read()
+    os._exit(0)
+thread.join()
+read()
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_fork_waits_for_a_description() -> None:
+    command = [sys.executable, "-W", "ignore", "-c", FORKED_MEANWHILE]  # of threads and forks
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr

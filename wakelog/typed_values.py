@@ -4,9 +4,12 @@ msgspec describes a type when it first meets it, and keeps the description. A se
 meets the type meanwhile is given the half that is there, and the process dies of it. So a type is
 described here first, by one thread at a time. After that msgspec's functions are safe.
 
+A fork waits for it, too: the child has no thread that would complete a half.
+
 Invariants: outside this module nothing makes a decoder of a type or converts to one.
 """
 
+import os
 import threading
 from typing import Any, Final, TypeVar
 
@@ -16,6 +19,12 @@ Value = TypeVar("Value")
 
 _describing: Final = threading.RLock()  # garbage that is collected meanwhile may read a type
 _described: Final[set[Any]] = set()  # only what the code of wakelog names: a few hundred types
+
+os.register_at_fork(
+    before=_describing.acquire,
+    after_in_parent=_describing.release,
+    after_in_child=_describing.release,
+)
 
 
 def json_decoder(kind: type[Value], *, strict: bool = True) -> "msgspec.json.Decoder[Value]":
