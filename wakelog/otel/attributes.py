@@ -14,6 +14,7 @@ from opentelemetry.util.types import AttributeValue
 
 from wakelog.client.errors import ClientError
 from wakelog.client.received import ReceivedMessage
+from wakelog.protocol.java import INT_MAX
 
 Attributes = dict[str, AttributeValue]
 
@@ -44,6 +45,7 @@ def operation(
     name: of the method. kind: `send`, `receive` or `process`. topic: without the namespace, ""
     for several topics or an unknown one. group, model: of a consumer.
     """
+    topic = plain_text(topic)
     found: Attributes = {
         messaging.MESSAGING_SYSTEM: SYSTEM,
         messaging.MESSAGING_OPERATION_NAME: name,
@@ -60,25 +62,23 @@ def operation(
 
 
 def add_fields(found: Attributes, body: object, fields: Mapping[str, Any]) -> None:
-    """Add what a call of `send` was given; what cannot be sent is left out."""
+    """Add what a call of `send` was given; what cannot be sent is left out, or made plain."""
     if isinstance(body, bytes):
         found[messaging.MESSAGING_MESSAGE_BODY_SIZE] = len(body)
     if not fields:
         found[messaging.MESSAGING_ROCKETMQ_MESSAGE_TYPE] = NORMAL
         return
-    tags, keys = fields.get("tags"), fields.get("keys")
-    if tags and isinstance(tags, str):
+    if tags := plain_text(fields.get("tags")):
         found[messaging.MESSAGING_ROCKETMQ_MESSAGE_TAG] = tags
-    if keys and (texts := (keys,) if isinstance(keys, str) else _texts(keys)):
+    if texts := _texts(fields.get("keys")):
         found[messaging.MESSAGING_ROCKETMQ_MESSAGE_KEYS] = texts
-    sharding_key, level = fields.get("sharding_key"), fields.get("delay_level")
-    kind = NORMAL
-    if sharding_key and isinstance(sharding_key, str):
+    kind, level = NORMAL, fields.get("delay_level")
+    if sharding_key := plain_text(fields.get("sharding_key")):
         kind = FIFO
         found[messaging.MESSAGING_ROCKETMQ_MESSAGE_GROUP] = sharding_key
     if level or fields.get("delay") is not None:
         kind = DELAYED
-        if isinstance(level, int) and level:
+        if isinstance(level, int) and 0 < level <= INT_MAX:
             found[messaging.MESSAGING_ROCKETMQ_MESSAGE_DELAY_TIME_LEVEL] = level
     found[messaging.MESSAGING_ROCKETMQ_MESSAGE_TYPE] = kind
 
@@ -117,6 +117,17 @@ def of_server(host: str, port: int) -> Attributes:
     return {SERVER_ADDRESS: host, SERVER_PORT: port}
 
 
+def plain_text(given: object) -> str:
+    """Return a text as an exporter can encode it; "" for what is no text.
+
+    A text of a class of its own, such as an enum's, would be shown as that class shows it.
+    """
+    if not isinstance(given, str):
+        return ""
+    text = given if type(given) is str else str.__str__(given)
+    return text if text.isascii() else text.encode(errors="replace").decode()
+
+
 def error_type(error: BaseException) -> str:
     """Return the type of an error: the code of the broker that refused, else its class."""
     code = error.code if isinstance(error, ClientError) else None
@@ -129,7 +140,9 @@ def of_error(error: BaseException) -> Attributes:
 
 
 def _texts(keys: object) -> tuple[str, ...]:
-    """Return several keys; none of what can be read once, as the client will."""
+    """Return one or several keys; none of what can be read once, as the client will."""
+    if isinstance(keys, str):
+        return (plain_text(keys),) if keys else ()
     if isinstance(keys, Sequence | set | frozenset):
-        return tuple(key for key in keys if isinstance(key, str))
+        return tuple(plain_text(key) for key in keys if isinstance(key, str))
     return ()
