@@ -6,8 +6,9 @@ import pytest
 from opentelemetry.context import Context
 from opentelemetry.metrics import CallbackOptions, NoOpHistogram
 
+from tests.otel.forking import DONE, forked_while_held
 from wakelog.otel import durations
-from wakelog.otel.durations import Durations
+from wakelog.otel.durations import DURATIONS, Durations
 from wakelog.otel.totals import LABELS_MAX, OVERFLOW, SENT, Labels
 
 
@@ -82,3 +83,20 @@ def test_messages_are_counted_with_their_durations() -> None:
     assert [(x.value, x.attributes) for x in observe(CallbackOptions())] == [
         (4, {"name": "counted", "error": ""})
     ]
+
+
+def test_a_fork_does_not_wait_for_a_thread_that_records() -> None:
+    assert forked_while_held(DURATIONS._lock, DURATIONS.record_all) == DONE
+
+
+def test_garbage_may_record_while_a_column_is_made() -> None:
+    waiting, noted = Durations(), Noted()
+
+    def beside_garbage(labels: Labels) -> dict[str, Any]:
+        if labels.name == "a":
+            waiting.column(noted, Labels("left"), attributes_of).add(1)
+        return attributes_of(labels)
+
+    waiting.column(noted, Labels("a"), beside_garbage).add(2)
+    waiting.record_all()
+    assert {amount for amount, _, _ in noted.noted} == {1, 2}

@@ -1,6 +1,9 @@
 """Late spans beside those of the SDK."""
 
+import copy
+import gc
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +12,7 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, Span
 from opentelemetry.trace import Link, SpanKind, Status, StatusCode
 
+from tests.otel.forking import DONE, forked_while_held
 from tests.otel.test_quick_spans import CONTEXTS, ELSEWHERE, Noting, provider, quick, shown
 from wakelog.otel import late_spans
 from wakelog.otel.late_spans import LateSpan
@@ -120,3 +124,49 @@ def test_threads_build_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
     others[0].join(5.0)
     assert late.attributes.items() >= {"own": 1, "other": 1, "m": 1}.items()
     assert type(late) is LateSpan
+
+
+def test_a_copy_of_a_late_span_is_a_span() -> None:
+    late, _, _, _ = pair()
+    twin = copy.copy(late)
+    assert twin.get_span_context() == late.get_span_context()
+    assert (twin.name, twin.attributes) == (late.name, late.attributes)
+
+
+class Left:
+    """What is garbage by itself, since it has itself."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+@pytest.mark.parametrize("same_one", [False, True])
+def test_garbage_that_ends_a_span_meanwhile_is_not_waited_for(
+    same_one: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late, _, seen, _ = pair()
+    other, _, others, _ = pair()
+    ended, left, whole = late if same_one else other, Left(), late_spans._whole
+
+    def end(_: object) -> None:
+        ended.set_attribute("left", True)
+        ended.end()
+
+    def beside_garbage(*given: Any) -> Span:
+        gc.collect()
+        return whole(*given)
+
+    kept = weakref.ref(left, end)
+    monkeypatch.setattr(late_spans, "_whole", beside_garbage)
+    del left
+    late.set_attribute("own", 1)
+    late.end()
+    assert kept() is None
+    assert ended.attributes["left"]
+    assert [len(each.get_finished_spans()) for each in (seen, others)] == [1, not same_one]
+
+
+def test_a_fork_does_not_wait_for_a_thread_that_builds() -> None:
+    late, _, _, _ = pair()
+    building = late_spans._building.lock
+    assert forked_while_held(building, lambda: late.set_attribute("own", 1)) == DONE

@@ -5,9 +5,10 @@ import threading
 import pytest
 from opentelemetry.metrics import CallbackOptions, Observation
 
+from tests.otel.forking import DONE, forked_while_held
 from wakelog.otel import totals
 from wakelog.otel.attributes import Attributes
-from wakelog.otel.totals import OVERFLOW, Labels, Totals
+from wakelog.otel.totals import CONSUMED, OVERFLOW, SENT, Labels, Totals
 
 ONE, OTHER = Labels("send", "one"), Labels("send", "other")
 
@@ -60,3 +61,8 @@ def test_no_count_of_several_threads_is_lost() -> None:
     for thread in threads:
         thread.join()
     assert read(observe) == {"one": 8_000}
+
+
+@pytest.mark.parametrize("counted", [SENT, CONSUMED])
+def test_a_fork_does_not_wait_for_a_thread_that_counts(counted: Totals) -> None:
+    assert forked_while_held(counted._lock, lambda: counted.add(ONE, 1)) == DONE

@@ -8,6 +8,7 @@ Invariants: a reader of metrics gets all that was added before it collects. At m
 `DURATIONS_WAITING_MAX` wait in a column.
 """
 
+import os
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from opentelemetry.context import Context
 from opentelemetry.metrics import Histogram
 
 from wakelog.otel.attributes import Attributes
+from wakelog.otel.guarded import log_failure
 from wakelog.otel.merged_histogram import record_together
 from wakelog.otel.totals import LABELS_MAX, OVERFLOW, SENT, Labels
 
@@ -51,9 +53,12 @@ class Column:
             taken.extend(iter(self._waiting.popleft, None))
         if taken:
             seconds, contexts, sent_counts = zip(*taken, strict=True)
-            record_together(self._histogram, self._attributes, seconds, contexts)
             if sent_count := sum(sent_counts):
                 SENT.add(self._labels, sent_count)
+            try:
+                record_together(self._histogram, self._attributes, seconds, contexts)
+            except Exception:
+                log_failure("recording a duration")
 
     def wait_no_more(self) -> None:
         """Record what waits now, and what comes at once: no reader asks this column any more."""
@@ -66,8 +71,13 @@ class Durations:
 
     def __init__(self) -> None:
         """Have none."""
-        self._lock = threading.Lock()
         self._columns: dict[tuple[Histogram, Labels], Column] = {}
+        self.renew_lock()
+
+    def renew_lock(self) -> None:
+        """Have a free lock: in a forked process no other thread holds it."""
+        # Garbage that is collected meanwhile may record a duration.
+        self._lock = threading.RLock()
 
     def column(
         self, histogram: Histogram, labels: Labels, attributes_of: Callable[[Labels], Attributes]
@@ -100,3 +110,4 @@ class Durations:
 
 DURATIONS: Final = Durations()
 """Of this process: an instrument of an earlier instrumentor may be the one that is read."""
+os.register_at_fork(after_in_child=DURATIONS.renew_lock)

@@ -11,6 +11,7 @@ SDK, and `quick_spans.py` imports it where there is one.
 Source: opentelemetry.sdk.trace.Span (1.45).
 """
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from time import time_ns
@@ -22,10 +23,25 @@ from opentelemetry.trace import Link
 from wakelog.otel.attributes import Attributes
 from wakelog.otel.begun import Begun
 
-_lock: Final = threading.Lock()
-"""Held while a span becomes a whole one, or ends without: threads may share it."""
 _BUILT: Final = "_attributes"
 """A field that only a whole span has."""
+_BEGUN: Final = "_late"
+"""A field that every span here has from its begin on; a copy has none at first."""
+
+
+class _Building:
+    """The lock that is held while a span becomes a whole one, or ends without.
+
+    Threads may share a span. Garbage that is collected meanwhile may end another, or the same one.
+    """
+
+    def __init__(self) -> None:
+        """Have it free; a forked process does so again, since no other thread holds it there."""
+        self.lock = threading.RLock()
+
+
+_building: Final = _Building()
+os.register_at_fork(after_in_child=_building.__init__)  # type: ignore[misc]
 
 
 class LateSpan(Span):
@@ -49,16 +65,18 @@ class LateSpan(Span):
 
     def __getattr__(self, name: str) -> Any:
         """Become a whole span, and return what it has."""
-        if _BUILT not in self.__dict__:
+        if _BUILT not in self.__dict__ and _BEGUN in self.__dict__:
             self._build()
             return getattr(self, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _build(self) -> None:
-        with _lock:
-            if _BUILT not in self.__dict__:
-                tracer, _, begun, attributes, links = self._late
-                fields = _whole(tracer, begun, attributes, links).__dict__
+        with _building.lock:
+            if _BUILT in self.__dict__:
+                return
+            tracer, _, begun, attributes, links = self._late
+            fields = _whole(tracer, begun, attributes, links).__dict__
+            if _BUILT not in self.__dict__:  # garbage collected just now may have ended it
                 fields.update(_context=self._context, _end_time=self._ended_ns)
                 self.__dict__.update(fields)  # at once: other threads see none or all
 
@@ -68,7 +86,7 @@ class LateSpan(Span):
 
     def end(self, end_time: int | None = None) -> None:
         """End it. end_time: nanoseconds, None for now."""
-        with _lock:
+        with _building.lock:
             is_untouched = _BUILT not in self.__dict__ and self._ended_ns is None
             if is_untouched:
                 self._ended_ns = end_time or time_ns()

@@ -7,6 +7,7 @@ Invariants: the totals only grow. An instrument reports what came after it was m
 have several after each other. At most `LABELS_MAX` sets of attributes are counted apart.
 """
 
+import os
 import threading
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
@@ -38,8 +39,12 @@ class Totals:
 
     def __init__(self) -> None:
         """Begin with nothing."""
-        self._lock = threading.Lock()
         self._counts: dict[Labels, int] = {}
+        self.renew_lock()
+
+    def renew_lock(self) -> None:
+        """Have a free lock: in a forked process no other thread holds it."""
+        self._lock = threading.Lock()
 
     def add(self, labels: Labels, count: int) -> None:
         """Count so many more."""
@@ -75,3 +80,5 @@ class Totals:
 
 SENT: Final = Totals()
 CONSUMED: Final = Totals()
+os.register_at_fork(after_in_child=SENT.renew_lock)
+os.register_at_fork(after_in_child=CONSUMED.renew_lock)
