@@ -7,14 +7,19 @@ from typing import Any
 import pytest
 from opentelemetry import propagate
 from opentelemetry.propagators.textmap import TextMapPropagator
+from opentelemetry.sdk.metrics import ExemplarFilter, MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.sdk.trace.sampling import Sampler, SamplingResult
 
 from tests.otel.recording import Recording, recorded
+from wakelog import client as asynchronous
 from wakelog.client import Message
 from wakelog.client.sync import Consumer, Producer
-from wakelog.otel import RocketMQInstrumentor, guarded
+from wakelog.otel import RocketMQInstrumentor, durations, guarded, process
 from wakelog.testing import EmbeddedBroker
 
 
@@ -45,6 +50,38 @@ class BrokenIds(IdGenerator):
         raise Broken
 
     def generate_trace_id(self) -> int:
+        raise Broken
+
+
+class NoDecision(Sampler):
+    def should_sample(self, *_: Any, **__: Any) -> Any:
+        return None
+
+    def get_description(self) -> str:
+        return "none"
+
+
+class BrokenFilter(ExemplarFilter):
+    def should_sample(self, value: float, *_: Any, **__: Any) -> bool:
+        if isinstance(value, float):  # a duration; the SDK itself asks for what is counted
+            raise Broken
+        return False
+
+
+class GivenIds(IdGenerator):
+    def __init__(self, given: Any) -> None:
+        self._given = given
+
+    def generate_span_id(self) -> int:
+        return self._given  # type: ignore[no-any-return]
+
+    generate_trace_id = generate_span_id
+
+
+class BrokenText(Exception):
+    """An error without a text."""
+
+    def __str__(self) -> str:
         raise Broken
 
 
@@ -111,6 +148,82 @@ def test_a_propagator_that_raises_disturbs_no_message(
     finally:
         propagate.set_global_textmap(before)
     assert "writing the context of a trace failed" in caplog.text
+
+
+@pytest.mark.parametrize("given", [None, "7", 1.5, 0, -1, 1 << 200])
+def test_what_is_no_id_disturbs_no_message(
+    given: Any, broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = f"id-{type(given).__name__}-{len(str(given))}"
+    tracers = TracerProvider(id_generator=GivenIds(given), shutdown_on_exit=False)
+    exporter = InMemorySpanExporter()
+    tracers.add_span_processor(SimpleSpanProcessor(exporter))
+    RocketMQInstrumentor().instrument(tracer_provider=tracers)
+    try:
+        with Producer(broker.name_server) as producer:
+            producer.send(topic, b"1")
+    finally:
+        RocketMQInstrumentor().uninstrument()
+        tracers.shutdown()
+    assert len(broker.messages(topic)) == 1
+    [span] = exporter.get_finished_spans()
+    assert span.context is not None and span.context.is_valid
+    assert "drawing an id failed" in caplog.text
+
+
+def test_a_sampler_without_a_decision_disturbs_no_message(
+    broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    with recorded(NoDecision()) as recording:
+        there_and_back(broker, "undecided")
+    assert len(broker.messages("undecided")) == 2
+    assert recording.spans() == []
+    assert "the client goes on" in caplog.text
+
+
+def test_a_filter_of_exemplars_that_raises_disturbs_no_message(
+    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(durations, "DURATIONS_WAITING_MAX", 0)
+    reader = InMemoryMetricReader()
+    meters = MeterProvider([reader], exemplar_filter=BrokenFilter(), shutdown_on_exit=False)
+    RocketMQInstrumentor().instrument(meter_provider=meters)
+    try:
+        there_and_back(broker, "filtered")
+        text = str(reader.get_metrics_data())
+    finally:
+        RocketMQInstrumentor().uninstrument()
+        meters.shutdown()
+    assert len(broker.messages("filtered")) == 2
+    assert "recording a duration failed" in caplog.text
+    assert "messaging.client.sent.messages" in text  # they are counted all the same
+
+
+def test_an_error_without_a_text_stays_that_error(
+    broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    with recorded() as recording, Producer(broker.name_server) as producer:
+        producer.send("textless", b"1")
+        [message] = broker.wait_for_messages("textless")
+        with pytest.raises(BrokenText), process(message):
+            raise BrokenText
+        [span] = recording.spans("process textless")
+    assert span.attributes is not None and span.attributes["error.type"] == "BrokenText"
+    assert "recording an exception failed" in caplog.text
+
+
+def test_what_another_tool_returns_may_be_no_receipt(
+    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def send(*_: Any, **__: Any) -> str:
+        return "sent"
+
+    monkeypatch.setattr(asynchronous.Producer, "send", send)
+    for processor in (SimpleSpanProcessor(InMemorySpanExporter()), SpanProcessor()):
+        with recorded() as recording, Producer(broker.name_server) as producer:
+            recording.tracers.add_span_processor(processor)
+            found: Any = producer.send("elsewhere", b"1")
+            assert (found, len(recording.spans("send elsewhere"))) == ("sent", 1)
 
 
 def test_a_line_is_written_once_a_minute(

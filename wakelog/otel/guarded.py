@@ -1,7 +1,7 @@
 """Calls of what may be a user's own and may raise: the client's user gets no error.
 
-A sampler, a processor, a propagator or a generator of ids may be the user's own. What it raises is
-a line in the log, and the message is sent or consumed as without telemetry.
+A sampler, a processor, a propagator, a generator of ids or a filter of exemplars may be the user's
+own. What it raises is a line in the log. The message is sent or consumed as without telemetry.
 
 Invariants: a failure is logged with its stack once in `LOG_SECONDS`, whatever comes between.
 """
@@ -13,7 +13,10 @@ from typing import Any, Final
 
 from opentelemetry import propagate, trace
 from opentelemetry.context import Context
-from opentelemetry.trace import NonRecordingSpan, Span, Tracer
+from opentelemetry.semconv.attributes.error_attributes import ERROR_TYPE
+from opentelemetry.trace import NonRecordingSpan, Span, Status, StatusCode, Tracer
+
+from wakelog.otel.attributes import Attributes, of_error
 
 LOG_SECONDS: Final = 60.0
 """After a line, so many seconds pass until the next one."""
@@ -41,6 +44,42 @@ def start_span(tracer: Tracer, name: str, context: Context | None = None, **fiel
     except Exception:
         log_failure("beginning a span")
         return NonRecordingSpan(trace.get_current_span(context).get_span_context())
+
+
+def add_attributes(span: Span, found: Attributes) -> None:
+    """Give a span more attributes."""
+    try:
+        span.set_attributes(found)
+    except Exception:
+        log_failure("describing a span")
+
+
+def add_error(span: Span, error: BaseException) -> None:
+    """Have a span that is recorded say with which error its call ended."""
+    try:
+        if span.is_recording():
+            span.set_attributes(of_error(error))
+            span.set_status(Status(StatusCode.ERROR, str(error)))
+    except Exception:
+        log_failure("describing an error")
+
+
+def add_error_type(span: Span, name: str) -> None:
+    """Have a span that is recorded say which type of error there was, and no more."""
+    try:
+        if span.is_recording():
+            span.set_attribute(ERROR_TYPE, name)
+            span.set_status(Status(StatusCode.ERROR))
+    except Exception:
+        log_failure("describing an error")
+
+
+def add_exception(span: Span, error: BaseException) -> None:
+    """Give a span the stack of an error, whose own text may raise."""
+    try:
+        span.record_exception(error)
+    except Exception:
+        log_failure("recording an exception")
 
 
 def end_span(span: Span) -> None:

@@ -32,7 +32,8 @@ ATTRIBUTES_MAX: Final = 64
 """More than any span here has."""
 _SAMPLED: Final = TraceFlags.SAMPLED
 _RANDOM: Final = getattr(TraceFlags, "RANDOM_TRACE_ID", 0)
-_UNSET: Final = Status()
+UNSET: Final = Status()
+"""Of a call without an error."""
 
 
 class QuickSpans:
@@ -101,12 +102,13 @@ class QuickSpans:
             ask, is_sampled, is_recorded = self._sampler.should_sample, False, False
             try:
                 result = ask(context, trace_id, name, kind, attributes, links)
+                decision, state = result.decision, result.trace_state
+                attributes = dict(result.attributes or {})
             except Exception:
                 log_failure("sampling")
             else:
-                attributes, state = result.attributes, result.trace_state
-                is_sampled = result.decision is self._sampled
-                is_recorded = result.decision is not self._dropped
+                is_sampled = decision is self._sampled
+                is_recorded = decision is not self._dropped
         else:
             if parent is None or not rule.follows_parent:
                 is_sampled = trace_id & IDS_COMPARED < rule.sampled_below
@@ -136,7 +138,7 @@ class QuickSpans:
         begun: Begun,
         attributes: dict[str, Any],
         links: Sequence[Link] = (),
-        status: Status = _UNSET,
+        status: Status = UNSET,
         *,
         context: SpanContext | None = None,
         ended_ns: int | None = None,

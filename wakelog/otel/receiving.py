@@ -23,16 +23,7 @@ from typing import Any, Final
 from opentelemetry import context as contexts
 from opentelemetry import trace
 from opentelemetry.context import Context
-from opentelemetry.semconv.attributes.error_attributes import ERROR_TYPE
-from opentelemetry.trace import (
-    Link,
-    NonRecordingSpan,
-    Span,
-    SpanContext,
-    SpanKind,
-    Status,
-    StatusCode,
-)
+from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, SpanKind
 
 from wakelog.client import sync
 from wakelog.client.consumer import Consumer
@@ -41,7 +32,14 @@ from wakelog.client.options import without_namespace
 from wakelog.client.plain import not_accepted
 from wakelog.client.received import ReceivedMessage
 from wakelog.otel import attributes
-from wakelog.otel.guarded import end_span, start_span
+from wakelog.otel.guarded import (
+    add_attributes,
+    add_error,
+    add_error_type,
+    add_exception,
+    end_span,
+    start_span,
+)
 from wakelog.otel.instruments import Instruments, is_suppressed, now_seconds
 from wakelog.otel.passed_on import UnsampledSpan, WorkContext, leave_work_on, pass_on
 from wakelog.otel.propagation import SPAN_KEY, context_of, has_context, is_unsampled, links_to
@@ -99,9 +97,8 @@ class Processing:
         if self._has_ended:
             return
         self._has_ended = True
-        if error and self._span.is_recording():
-            self._span.set_attribute(ERROR_TYPE, error)
-            self._span.set_status(Status(StatusCode.ERROR))
+        if error:
+            add_error_type(self._span, error)
         end_span(self._span)
         if self._measures:
             self._record(self.topic, self.group, self._began, error, self._during)
@@ -270,7 +267,7 @@ class ReceiveSpans:
         try:
             yield span
         except BaseException as error:
-            span.record_exception(error)
+            add_exception(span, error)
             processing.end(type(error).__qualname__)
             raise
         finally:
@@ -374,7 +371,7 @@ class ReceiveSpans:
             tracer, what.name, context, kind=kind, attributes=what.attributes, links=links
         )
         if span.is_recording():
-            span.set_attributes(attributes.of_messages(messages))
+            add_attributes(span, attributes.of_messages(messages))
         return span
 
     def _fetched(
@@ -411,7 +408,7 @@ class ReceiveSpans:
             tracer, what.name, kind=SpanKind.CLIENT, attributes=what.attributes, start_time=began_ns
         )
         if span.is_recording():
-            span.set_attributes(attributes.of_messages(messages))
+            add_attributes(span, attributes.of_messages(messages))
             for each in links_to(messages):
                 span.add_link(each)
         end_span(span)
@@ -426,8 +423,7 @@ class ReceiveSpans:
         span = start_span(
             tracer, what.name, kind=SpanKind.CLIENT, attributes=what.attributes, start_time=began_ns
         )
-        span.set_attributes(attributes.of_error(error))
-        span.set_status(Status(StatusCode.ERROR, str(error)))
+        add_error(span, error)
         end_span(span)
 
 

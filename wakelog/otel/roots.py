@@ -56,12 +56,15 @@ def ids_of(generator: Any, random_kind: type) -> Ids:
 
 
 def _drawn_by(draw: Callable[[], int], bits: int) -> int:
-    """Return an id of a user's generator; one at random if that raises."""
+    """Return an id of a user's generator; one at random if that raises, or gives no id."""
     try:
-        return draw()
+        drawn = draw()
+        if drawn <= 0 or drawn.bit_length() > bits:
+            raise ValueError(f"{drawn} is no id of {bits} bits")
     except Exception:
         log_failure("drawing an id")
         return _RANDOM.getrandbits(bits)
+    return drawn
 
 
 def drawing(ids: Ids, rule: Rule | None, dropped: int, sampled: int) -> Callable[[], Root]:

@@ -37,7 +37,8 @@ from wakelog.client.received import ReceivedMessage
 from wakelog.client.send_command import Stored
 from wakelog.client.sender import Sender
 from wakelog.otel import attributes
-from wakelog.otel.guarded import end_span, start_span
+from wakelog.otel.begun import Begun
+from wakelog.otel.guarded import add_attributes, add_error, end_span, log_failure, start_span
 from wakelog.otel.instruments import Instruments, is_suppressed, now_seconds
 from wakelog.otel.propagation import (
     is_default,
@@ -45,7 +46,7 @@ from wakelog.otel.propagation import (
     properties_of,
     properties_within,
 )
-from wakelog.otel.quick_spans import QuickSpans
+from wakelog.otel.quick_spans import UNSET, QuickSpans
 from wakelog.otel.roots import NOT_DRAWN, Root
 from wakelog.protocol.names import TRACE_TOPIC
 
@@ -93,7 +94,7 @@ class SendSpans:
         span = self._begin(client, "send", topic, body, fields)
         receipt: Receipt = await _within(span, method(client, topic, body, **fields))
         if span.is_recording():
-            span.set_attributes(_stored_at(receipt))
+            add_attributes(span, _stored_at(receipt))
         end_span(span)
         return receipt
 
@@ -137,7 +138,7 @@ class SendSpans:
             opened = await _within(span, manager.__aenter__())
             if span.is_recording():
                 kind = {messaging.MESSAGING_ROCKETMQ_MESSAGE_TYPE: attributes.TRANSACTION}
-                span.set_attributes(_stored_at(opened.receipt) | kind)
+                add_attributes(span, _stored_at(opened.receipt) | kind)
             end_span(span)
             try:
                 yield opened
@@ -209,13 +210,13 @@ class SendSpans:
         tracer = self._instruments.tracer
         if tracer is None or not self._records():
             return _NO_SPAN
-        topic = topic if isinstance(topic, str) else ""
+        topic = attributes.plain_text(topic)
         what = attributes.operation(name, attributes.SEND, topic, client._options.namespace)
         span = start_span(tracer, what.name, kind=SpanKind.PRODUCER, attributes=what.attributes)
         if span.is_recording():
             found: attributes.Attributes = {}
             attributes.add_fields(found, body, fields)
-            span.set_attributes(found)
+            add_attributes(span, found)
         return span
 
     def _begin_list(self, client: Producer, messages: object) -> Span:
@@ -227,11 +228,11 @@ class SendSpans:
         except (AttributeError, TypeError):
             topics = set()  # the call itself refuses them
         [topic] = topics if len(topics) == 1 else [""]
-        topic = topic if isinstance(topic, str) else ""
+        topic = attributes.plain_text(topic)
         what = attributes.operation("send_many", attributes.SEND, topic, client._options.namespace)
         span = start_span(tracer, what.name, kind=SpanKind.PRODUCER, attributes=what.attributes)
         if span.is_recording():
-            span.set_attribute(messaging.MESSAGING_BATCH_MESSAGE_COUNT, len(given))
+            add_attributes(span, {messaging.MESSAGING_BATCH_MESSAGE_COUNT: len(given)})
         return span
 
 
@@ -269,9 +270,7 @@ async def _within(span: Span, running: Coroutine[Any, Any, Any]) -> Any:
     try:
         return await _passing_on(running)
     except BaseException as error:
-        if span.is_recording():
-            span.set_attributes(attributes.of_error(error))
-            span.set_status(Status(StatusCode.ERROR, str(error)))
+        add_error(span, error)
         end_span(span)
         raise
     finally:
@@ -289,7 +288,7 @@ async def _send_quickly(
     body: bytes | str,
     fields: dict[str, Any],
 ) -> Receipt:
-    name = topic if isinstance(topic, str) else ""
+    name = topic if type(topic) is str else attributes.plain_text(topic)
     what = attributes.operation("send", attributes.SEND, name, client._options.namespace)
     if properties := root.properties:
         span = quick.begin_root(root, what.name, SpanKind.PRODUCER, what.attributes)
@@ -300,15 +299,32 @@ async def _send_quickly(
         receipt = await send(client, properties, topic, body, fields)
     except BaseException as error:
         if span.is_recorded:
-            found = {**(span.attributes or {}), **attributes.of_error(error)}
-            attributes.add_fields(found, body, fields)
-            quick.end(span, found, status=Status(StatusCode.ERROR, str(error)))
+            _end_quickly(quick, span, error, body, fields)
         raise
     if span.is_recorded:
-        found = {**(span.attributes or {}), **_stored_at(receipt)}
-        attributes.add_fields(found, body, fields)
-        quick.end(span, found)
+        _end_quickly(quick, span, receipt, body, fields)
     return receipt
+
+
+def _end_quickly(
+    quick: QuickSpans,
+    span: Begun,
+    outcome: object,
+    body: object,
+    fields: Mapping[str, Any],
+) -> None:
+    """End the span of a call of `send`. outcome: a receipt or an error."""
+    try:
+        found, status = {**(span.attributes or {})}, UNSET
+        if isinstance(outcome, BaseException):
+            found.update(attributes.of_error(outcome))
+            status = Status(StatusCode.ERROR, str(outcome))
+        else:
+            found.update(_stored_at(outcome))
+        attributes.add_fields(found, body, fields)
+        quick.end(span, found, status=status)
+    except Exception:
+        log_failure("recording a send")
 
 
 async def _measured(
@@ -327,7 +343,9 @@ async def _measured(
     return stored
 
 
-def _stored_at(receipt: Receipt) -> attributes.Attributes:
+def _stored_at(receipt: object) -> attributes.Attributes:
+    if not isinstance(receipt, Receipt):  # of what another tool put in the place of a method
+        return {}
     return {
         **attributes.of_queue(receipt.address, receipt.queue_id),
         messaging.MESSAGING_MESSAGE_ID: receipt.message_id,
