@@ -1,9 +1,9 @@
 """A drain ends once clients have moved, and at its bound."""
 
 from tests.broker.harness import Harness
+from tests.fakes.registrations import decode_register_broker
 from wakelog.broker.drain import QUIET_MS, Drain
 from wakelog.broker.registration import registration
-from wakelog.protocol.register_broker import decode_register_broker
 from wakelog.protocol.sys_flag import PERM_READ
 
 PRODUCERS, PULLS = "producers to move", "held pulls to end"

@@ -5,6 +5,7 @@ import zlib
 import pytest
 
 from tests.broker.harness import NOW_MS, Harness
+from tests.fakes.registrations import decode_register_broker
 from wakelog.broker import registration
 from wakelog.broker.decision import Persist
 from wakelog.broker.registration import Due, NameServerProgress
@@ -17,7 +18,6 @@ from wakelog.protocol.bodies import (
 )
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, make_request
-from wakelog.protocol.register_broker import decode_register_broker
 
 
 def registered_tables(requests: list[RemotingCommand]) -> list[TopicConfigSerializeWrapper]:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.fakes.registrations import decode_register_broker
 from wakelog.protocol.bodies import (
     DataVersion,
     RegisterBrokerBody,
@@ -19,7 +20,6 @@ from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.register_broker import (
     TOPICS_MAX,
     body_checksum,
-    decode_register_broker,
     encode_register_broker,
 )
 

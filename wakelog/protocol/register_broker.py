@@ -38,7 +38,7 @@ from wakelog.protocol.body_codec import decode_body, encode_body
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.java import parse_integer
-from wakelog.protocol.steps import Steps, finish
+from wakelog.protocol.steps import Steps
 from wakelog.typed_values import json_decoder
 
 INFLATED_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -60,23 +60,14 @@ _TOPIC_FIELDS = 5
 _BEST_COMPRESSION = 9
 
 
-def decode_register_broker(
+def decode_in_steps(
     data: bytes, *, compressed: bool, inflated_bytes_max: int = INFLATED_BYTES_MAX
-) -> RegisterBrokerBody:
-    """Read either form of the body at once.
+) -> Steps[RegisterBrokerBody]:
+    """Read either form of the body.
 
     Raises:
         RemoteProtocolError: if it is malformed, or inflates to more than the limit.
     """
-    return finish(
-        decode_in_steps(data, compressed=compressed, inflated_bytes_max=inflated_bytes_max)
-    )
-
-
-def decode_in_steps(
-    data: bytes, *, compressed: bool, inflated_bytes_max: int = INFLATED_BYTES_MAX
-) -> Steps[RegisterBrokerBody]:
-    """Read either form of the body. Raises: RemoteProtocolError as `decode_register_broker`."""
     if not compressed:
         try:
             body = _decode_raw(data)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Generator, Sequence
 import pytest
 
 from tests.broker.harness import NOW_MS, FakeChannel, Harness, sql_subscription, subscription
+from tests.fakes.registrations import decode_register_broker
 from wakelog.broker import filter_servers
 from wakelog.broker import state as broker_state
 from wakelog.broker.consumer_notices import PERIOD_MS_MAX
@@ -29,7 +30,6 @@ from wakelog.protocol.bodies import (
 )
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
-from wakelog.protocol.register_broker import decode_register_broker
 
 MakeHarness = Callable[..., Harness]
 NOTIFY = RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
