@@ -13,7 +13,7 @@ import msgspec
 from wakelog.protocol.java import LONG_MAX
 from wakelog.protocol.record import MessageRecord, decode_record, encode_record
 from wakelog.storage.durability.deleted_topics import QueueRemoval
-from wakelog.storage.errors import StoreError
+from wakelog.storage.errors import LacksVerdicts, StoreError
 from wakelog.storage.file_system import DiskUsage
 from wakelog.storage.log.append import MessageDraft, PutResult, PutStatus
 from wakelog.storage.log.encoded_batch import EncodedBatch
@@ -21,7 +21,7 @@ from wakelog.storage.message_store import NO_QUEUES
 from wakelog.storage.paths import check_topic_name
 from wakelog.storage.queue.consume_queue_ext import ExtensionUnit
 from wakelog.storage.read.query import QueryResult
-from wakelog.storage.read.reader import GetRequest, GetResult, GetStatus, Unjudged
+from wakelog.storage.read.reader import GetRequest, GetResult, GetStatus
 from wakelog.storage.read.recent import RecentQueue
 from wakelog.storage.recovery.quarantine import Quarantined
 
@@ -91,7 +91,7 @@ class FakeStore:
         self.asked_by_bytes = self.asked_large = False  # the last get
         self.ends_of_deleted: dict[str, int] = {}
         self.extension_units: dict[int, ExtensionUnit] = {}
-        self.read_count_max = self.unjudged_count_max = 1_000_000
+        self.read_count_max = self.verdicts_at_once_max = 1_000_000
         self.bitmaps: dict[int, bytes] = {}  # by physical offset: these messages have units
         self.usages: dict[str, DiskUsage] = {}
         self.kept_aside = Quarantined(0, 0)
@@ -202,8 +202,8 @@ class FakeStore:
         ]
         if request.verdicts is not None:
             left = [m for m in wanted if m.physical_offset not in request.verdicts]
-            if left := left[: self.unjudged_count_max]:
-                raise Unjudged({m.physical_offset: m.record for m in left})
+            if left := left[: self.verdicts_at_once_max]:
+                raise LacksVerdicts({m.physical_offset: m.record for m in left})
             wanted = [m for m in wanted if request.verdicts[m.physical_offset]]
         taken = wanted[: max(count_max, 1)]
         if not taken:

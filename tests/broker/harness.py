@@ -21,7 +21,7 @@ from wakelog.broker.decision import (
     Push,
     WriteLine,
 )
-from wakelog.broker.effects import InPool, JudgingPlace, Registered, Saved, Work
+from wakelog.broker.effects import FilterPlace, InPool, Registered, Saved, Work
 from wakelog.broker.schedule import DueMessage
 from wakelog.network.driver import NOW
 from wakelog.protocol.bodies import (
@@ -109,7 +109,7 @@ class Harness:
         self.saved: list[str] = []
         self.audited: list[WriteLine] = []
         self.leaves_saves = False
-        self.judging_count = 0  # of places that were not given back
+        self.filtering_count = 0  # of places that were not given back
         self.save_failure = ""
 
     def traffic(self) -> dict[str, Any]:
@@ -155,8 +155,8 @@ class Harness:
                     outcome = outcome.resume(error=error)
                 else:
                     outcome = outcome.resume(result)
-            elif isinstance(effect, JudgingPlace):
-                self.judging_count += 1
+            elif isinstance(effect, FilterPlace):
+                self.filtering_count += 1
                 outcome = outcome.resume(self._give_back)
             elif isinstance(effect, Saved) and not self.leaves_saves:
                 self.saved += [save.name for save in effect.saves]
@@ -170,7 +170,7 @@ class Harness:
         return outcome
 
     def _give_back(self) -> None:
-        self.judging_count -= 1
+        self.filtering_count -= 1
 
     def resume(
         self, waiting: Outcome | Waiting, result: object = None, error: Exception | None = None

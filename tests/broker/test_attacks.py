@@ -16,13 +16,12 @@ from tests.broker.access.requests import LOW, access_control
 from tests.broker.attacks import Attack, attacks
 from tests.broker.harness import Harness, Waiting, subscription
 from tests.calls import counted
-from wakelog.broker.effects import InPool, JudgingPlace, Saved
+from wakelog.broker.effects import FilterPlace, InPool, Saved
 from wakelog.filter.sql92 import compile_filter
 from wakelog.network.driver import NOW
 from wakelog.network.signing import Credentials, sign
 from wakelog.protocol.codes import RequestCode as Code
-from wakelog.storage.errors import StoreError
-from wakelog.storage.read.reader import Unjudged
+from wakelog.storage.errors import LacksVerdicts, StoreError
 
 CALLS_MAX = 40_000
 """Calls of functions in one piece: some 6 ms. Nearly all pieces have some hundreds."""
@@ -57,13 +56,13 @@ class Counted:
             if isinstance(effect, InPool):
                 try:
                     result = effect.work()
-                except (StoreError, Unjudged) as raised:
+                except (StoreError, LacksVerdicts) as raised:
                     error = raised
             elif effect is NOW:
                 result = harness.now_ms
             elif isinstance(effect, Saved):
                 result = ""
-            elif isinstance(effect, JudgingPlace):
+            elif isinstance(effect, FilterPlace):
                 result = int
             elif effect is not None:
                 break

@@ -16,7 +16,7 @@ from tests.golden_stores import open_golden
 from wakelog.broker.broker import Broker
 from wakelog.broker.config_file import read_broker_conf
 from wakelog.broker.decision import Outcome
-from wakelog.broker.effects import InPool, JudgingPlace
+from wakelog.broker.effects import FilterPlace, InPool
 from wakelog.protocol.bodies import (
     ConsumeQueueData,
     ConsumerData,
@@ -30,9 +30,9 @@ from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, make_request
 from wakelog.protocol.record import decode_record
 from wakelog.protocol.steps import Steps, finish
+from wakelog.storage.errors import LacksVerdicts
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.message_store import MessageStore
-from wakelog.storage.read.reader import Unjudged
 
 NAMES = [
     "basic",
@@ -256,9 +256,9 @@ def _go_on(waiting: Waiting) -> Outcome | Waiting:
         case InPool(work):
             try:
                 result = work()
-            except Unjudged as unjudged:
-                return waiting.resume(error=unjudged)
-        case JudgingPlace():
+            except LacksVerdicts as lacking:
+                return waiting.resume(error=lacking)
+        case FilterPlace():
             result = int
         case _:
             result = ""

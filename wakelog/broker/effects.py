@@ -3,7 +3,7 @@
 A processor that cannot answer at once is a generator; the server drives it (``network.driver``).
 
     body = yield InPool(read, WorkKind.SURVEY)      what the function returned, on another thread
-    give_back = yield JudgingPlace()                one of few, to keep records that are judged
+    give_back = yield FilterPlace()                 one of few, to keep records that are filtered
     response = yield Ask(channel_id, command, 3.0)  the client's response
     why_not = yield Saved(saves)                    "" once the tables are in their files
     why_not = yield Removed(removal)                "" once the queues are gone
@@ -57,8 +57,8 @@ class InPool(msgspec.Struct, frozen=True):
     kind: WorkKind = WorkKind.READ
 
 
-class JudgingPlace(msgspec.Struct, frozen=True):
-    """Wait until few enough pulls keep records that are to be judged.
+class FilterPlace(msgspec.Struct, frozen=True):
+    """Wait until few enough pulls keep records that wait for their filter.
 
     The result gives the place back; it is called once.
     """

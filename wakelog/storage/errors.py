@@ -13,6 +13,7 @@
 
 Two more are answers of one part of the store to another, which goes on without. `ColdEntry`: a
 reader would have to wait for the disk. `TopicClosed`: the queues of a message are being removed.
+`LacksVerdicts` is an answer to the one who gets messages: it goes on once it has filtered records.
 
 Outcomes that a correct caller must expect (a message too long, an offset too small) are result
 values, not exceptions. Our own mistakes are assertions and are never caught.
@@ -114,3 +115,12 @@ def store_errors(path: str, operation: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise store_failure(path, operation, error) from error
+
+
+class LacksVerdicts(Exception):
+    """A get lacks the verdicts of these records, by physical offset; some may be after its last."""
+
+    def __init__(self, records: dict[int, bytes]) -> None:
+        """Keep the records to filter."""
+        self.records = records
+        super().__init__(f"{len(records)} records have no verdict")

@@ -285,7 +285,7 @@ class MessageStore:
     def get_message(self, request: GetRequest) -> GetResult | None:
         """Read messages of one queue; None if that needs the disk and may not wait.
 
-        Raises: IllegalName, Unjudged, StoreFailed.
+        Raises: IllegalName, LacksVerdicts, StoreFailed.
         """
         readers = self._readers.borrow()
         try:

@@ -18,7 +18,7 @@ from tests.broker.harness import (
 )
 from tests.filter.bits import bitmap_of
 from wakelog.broker.decision import Continue, HoldPull, Outcome, Push
-from wakelog.broker.effects import InPool, JudgingPlace, WorkKind
+from wakelog.broker.effects import FilterPlace, InPool, WorkKind
 from wakelog.filter.limits import LOOP_CHARACTERS_MAX
 from wakelog.filter.sql92 import compile_filter
 from wakelog.network.driver import NOW
@@ -26,8 +26,7 @@ from wakelog.protocol.bodies import MODEL_BROADCASTING, SubscriptionData, Subscr
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.record import decode_record
-from wakelog.storage.errors import StoreFailed
-from wakelog.storage.read.reader import Unjudged
+from wakelog.storage.errors import LacksVerdicts, StoreFailed
 
 MakeHarness = Callable[..., Harness]
 
@@ -134,7 +133,7 @@ def test_a_record_is_read_in_a_pool_if_the_disk_is_needed(with_properties: Harne
 
 
 @pytest.mark.parametrize("is_long", [False, True])
-def test_by_a_long_expression_a_pool_reads_records_and_the_loop_judges_them(
+def test_by_a_long_expression_a_pool_reads_records_and_the_loop_filters_them(
     with_properties: Harness, is_long: bool
 ) -> None:
     text = " OR ".join([SQL["subscription"]] * (LOOP_CHARACTERS_MAX // 9 + 2 * is_long))
@@ -142,7 +141,7 @@ def test_by_a_long_expression_a_pool_reads_records_and_the_loop_judges_them(
     wanted = SQL | {"subscription": text}
     compile_filter(text)
     request = with_properties.request(RequestCode.PULL_MESSAGE, pull_fields(**wanted))
-    with_properties.store.unjudged_count_max = 3
+    with_properties.store.verdicts_at_once_max = 3
     assert len(pulled(with_properties)) == 4  # the group is there
     found = with_properties.broker.process(request, with_properties.channel, NOW_MS)
     outcome = Waiting(None, found).resume() if isinstance(found, GeneratorType) else found
@@ -150,16 +149,16 @@ def test_by_a_long_expression_a_pool_reads_records_and_the_loop_judges_them(
     while isinstance(outcome, Waiting):
         effects.append(type(outcome.effect))
         match outcome.effect:
-            case JudgingPlace():
+            case FilterPlace():
                 outcome = outcome.resume(lambda: given_back.append(len(effects)))
             case InPool(work, kind):
                 assert kind is WorkKind.READ
                 outcome = read(outcome, work)
             case other:
                 outcome = outcome.resume(NOW_MS if other is NOW else None)
-    judged_one = type(None)
-    three, one = [InPool, *[judged_one] * 3], [InPool, judged_one]
-    assert effects == ([JudgingPlace, *three, *one, InPool, type(NOW)] if is_long else [])
+    filtered_one = type(None)
+    three, one = [InPool, *[filtered_one] * 3], [InPool, filtered_one]
+    assert effects == ([FilterPlace, *three, *one, InPool, type(NOW)] if is_long else [])
     assert given_back == [len(effects) - 1] * is_long, "behind the last read"
     assert isinstance(outcome, RemotingCommand)
     assert bodies_of(outcome) == [b"2", b"3"]
@@ -169,8 +168,8 @@ def read(waiting: Waiting, work: Callable[[], Any]) -> Outcome | Waiting:
     """Do the work of a pool, and go on with its result or its failure."""
     try:
         return waiting.resume(work())
-    except Unjudged as unjudged:
-        return waiting.resume(error=unjudged)
+    except LacksVerdicts as lacking:
+        return waiting.resume(error=lacking)
 
 
 @pytest.mark.parametrize("fails", ["read", "client leaves"])
@@ -183,7 +182,7 @@ def test_a_place_is_given_back_whatever_happens(with_properties: Harness, fails:
     outcome = with_properties.broker.process(request, with_properties.channel, NOW_MS)
     given_back = list[int]()
     place = begun(outcome)
-    assert isinstance(place, Waiting) and isinstance(place.effect, JudgingPlace)
+    assert isinstance(place, Waiting) and isinstance(place.effect, FilterPlace)
     reading = place.resume(lambda: given_back.append(1))
     assert isinstance(reading, Waiting) and not given_back
     if fails == "read":

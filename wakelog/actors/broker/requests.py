@@ -24,7 +24,7 @@ from types import GeneratorType
 from typing import Any
 
 from wakelog.actors.broker.filter_file import FilterPublisher
-from wakelog.actors.broker.judging_places import JudgingPlaces
+from wakelog.actors.broker.filter_places import FilterPlaces
 from wakelog.actors.broker.log_progress import LogProgress
 from wakelog.actors.broker.name_servers import NameServers
 from wakelog.actors.broker.request_times import PULL_MESSAGE, RequestTimes
@@ -54,8 +54,8 @@ from wakelog.broker.decision import (
 from wakelog.broker.effects import (
     Ask,
     Dispatched,
+    FilterPlace,
     InPool,
-    JudgingPlace,
     Registered,
     Removed,
     Saved,
@@ -159,7 +159,7 @@ class Requests:
             park=self.park,
             executors={
                 InPool: self._in_pool,
-                JudgingPlace: JudgingPlaces().take,
+                FilterPlace: FilterPlaces().take,
                 Ask: self._ask,
                 Removed: self._remove,
                 Saved: self._save,

@@ -2,7 +2,7 @@
 
 A pull is checked (``_admit``), in 4.9.3's order and with its codes. The store is read without
 waiting for the disk, and by a pool thread if that is not enough. Records that such a thread reads
-are judged in steps on the Broker's thread: a thread that computes would take Python from it.
+are filtered in steps on the Broker's thread: a thread that computes would take Python from it.
 ``_finish`` turns the result into a code, holds the pull if it may wait, and commits the offset that
 the client sent with it.
 
@@ -21,7 +21,7 @@ from functools import partial
 import msgspec
 
 from wakelog.broker.decision import Outcome, ReadAhead
-from wakelog.broker.effects import InPool, JudgingPlace, Work, rest_of
+from wakelog.broker.effects import FilterPlace, InPool, Work, rest_of
 from wakelog.broker.error_response import LimitReached
 from wakelog.broker.held_requests import HeldRequest
 from wakelog.broker.names import FAQ_HINT, is_lmq
@@ -47,9 +47,10 @@ from wakelog.protocol.sys_flag import (
     PULL_SUSPEND,
     is_readable,
 )
+from wakelog.storage.errors import LacksVerdicts
 from wakelog.storage.log.append import MessageDraft
 from wakelog.storage.read.read_ahead_windows import WINDOW_BYTES
-from wakelog.storage.read.reader import GetRequest, GetResult, GetStatus, Unjudged
+from wakelog.storage.read.reader import GetRequest, GetResult, GetStatus
 
 SUSPEND_MS_MAX = 600_000  # clients ask for 15 to 20 s and give up after 30 s
 WITHOUT_TIMEOUT_MS = 1_000
@@ -114,7 +115,7 @@ def pull_message(
     asked = asked._replace(blocking=True)
     if pull.wanted.match_record is None:
         return _read_in_pool(state, pull, InPool(partial(store.get_message, asked)))
-    return _read_and_judge(state, pull, asked, pull.wanted.match_record)
+    return _read_and_match(state, pull, asked, pull.wanted.match_record)
 
 
 def _read_in_pool(state: BrokerState, pull: _Pull, read: InPool) -> Work:
@@ -122,20 +123,20 @@ def _read_in_pool(state: BrokerState, pull: _Pull, read: InPool) -> Work:
     return _finish(state, pull, result, (yield NOW))
 
 
-def _read_and_judge(state: BrokerState, pull: _Pull, asked: GetRequest, match: MatchRecord) -> Work:
-    """Read in the pool, and judge between other requests what has to be, until nothing lacks."""
+def _read_and_match(state: BrokerState, pull: _Pull, asked: GetRequest, match: MatchRecord) -> Work:
+    """Read in the pool, and filter between other requests, until no record lacks its verdict."""
     verdicts: dict[int, bool] = {}
     asked = asked._replace(match_record=None, verdicts=verdicts)
-    give_back = yield JudgingPlace()
+    give_back = yield FilterPlace()
     try:
         while True:
             try:
                 result = yield InPool(partial(state.store.get_message, asked))
                 break
-            except Unjudged as unjudged:
-                records = unjudged.records
-            judged = yield from match_in_steps(match, [*records.values()])
-            verdicts.update(zip(records, judged, strict=True))
+            except LacksVerdicts as lacking:
+                records = lacking.records
+            passing = yield from match_in_steps(match, [*records.values()])
+            verdicts.update(zip(records, passing, strict=True))
     finally:
         give_back()
     return _finish(state, pull, result, (yield NOW))

@@ -30,6 +30,7 @@ import msgspec
 
 from wakelog.compiled.library import CHOICE, Library
 from wakelog.storage.config import BrokerRole, StoreConfig
+from wakelog.storage.errors import LacksVerdicts
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.queue.consume_queue import ColdEntry
 from wakelog.storage.queue.consume_queue_ext import is_extension_address
@@ -59,7 +60,7 @@ CODES_COUNT_MAX: Final = 32
 # a KiB counts as one for each.
 LOOP_MATCHED_COUNT_MAX: Final = 100
 _COUNTED_BYTES: Final = 1_024
-# Returned together to be judged: at most so many records and bytes, at least one record.
+# Filtered together: at most so many records and bytes, at least one record.
 TOGETHER_COUNT_MAX: Final = 64
 TOGETHER_BYTES_MAX: Final = 262_144
 
@@ -101,14 +102,6 @@ class GetResult(msgspec.Struct, frozen=True):
     fall_behind_bytes: int = 0
 
 
-class Unjudged(Exception):
-    """A get lacks the verdicts of these records, by physical offset. Some may be after its last."""
-
-    def __init__(self, records: dict[int, bytes]) -> None:
-        super().__init__(f"{len(records)} records are not judged")
-        self.records = records
-
-
 class LogView(NamedTuple):
     """The log's positions, taken once so that they are the same for a whole get."""
 
@@ -128,8 +121,8 @@ class GetRequest(NamedTuple):
     match_unit: called with store time and bitmap of an entry's extension unit; None lets every
         entry pass. An entry without a unit passes.
     by_bytes: `count_max` and the configured bytes end the batch, not the configured counts.
-    verdicts: in the place of `match_record`, what is known of records. `Unjudged` has those that it
-        lacks: judge them, and get again with their verdicts, too. Only with `blocking`.
+    verdicts: in the place of `match_record`, what is known of records. `LacksVerdicts` has others:
+        filter them, and get again with their verdicts, too. Only with `blocking`.
     recent: entries that go on where the queue's files end; from `MessageStore.recent`.
     is_large: with `by_bytes`, have several times the configured bytes where that is cheap.
     """
@@ -193,7 +186,7 @@ class Reader:
     def get(self, request: GetRequest, view: LogView) -> GetResult | None:
         """Read messages; None if that needs the disk and may not wait.
 
-        Raises: Unjudged, StoreFailed.
+        Raises: LacksVerdicts, StoreFailed.
         """
         try:
             return self._get(request, view)
@@ -520,7 +513,7 @@ class _RecordFilter:
     def refusal(self, physical_offset: int, size_bytes: int) -> GetStatus | None:
         """Return the status of a get that found only this record, None to send it.
 
-        Raises: ColdEntry, Unjudged.
+        Raises: ColdEntry, LacksVerdicts.
         """
         if self._is_damaged(physical_offset):
             return GetStatus.NO_MATCHED_MESSAGE
@@ -531,7 +524,7 @@ class _RecordFilter:
             records = self._read_ahead(physical_offset)
             if physical_offset not in records:
                 return self._removed(physical_offset)
-            raise Unjudged(records)
+            raise LacksVerdicts(records)
         if self._match is None:
             return None
         if not self._blocking:

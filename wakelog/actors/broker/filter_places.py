@@ -1,7 +1,7 @@
-"""JudgingPlaces: how many pulls may keep records that are to be judged (`JudgingPlace`).
+"""FilterPlaces: how many pulls may keep records that wait for their filter (`FilterPlace`).
 
-Such a pull has up to 64 records read at once. It keeps them until they are judged, between other
-requests. Thousands would fill the memory, and none would be answered sooner.
+Such a pull has up to 64 records read at once. It keeps them until they are filtered, between
+other requests. Thousands would fill the memory, and none would be answered sooner.
 
 Invariants: at most `PLACES_COUNT` pulls have a place, and `WAITING_MAX` wait for one, in order.
 
@@ -11,19 +11,19 @@ Source: none upstream; there a thread of the pull executor keeps its records.
 from collections import deque
 from typing import Final
 
-from wakelog.broker.effects import JudgingPlace
+from wakelog.broker.effects import FilterPlace
 from wakelog.network.driver import Task
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.errors import RemoteProtocolError
 
 PLACES_COUNT: Final = 2
-"""One pull reads while the other's records are judged. More would be judged no sooner."""
+"""One pull reads while the other's records are filtered. More would be filtered no sooner."""
 
 WAITING_MAX: Final = 10_000
 """As many as may wait for the disk."""
 
 
-class JudgingPlaces:
+class FilterPlaces:
     """See the module. One loop's thread."""
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class JudgingPlaces:
         self._free_count = PLACES_COUNT
         self._waiting: deque[Task] = deque()
 
-    def take(self, _effect: JudgingPlace, task: Task) -> None:
+    def take(self, _effect: FilterPlace, task: Task) -> None:
         """Give a pull a place, once there is one. Raises: RemoteProtocolError if too many wait."""
         if self._free_count:
             self._free_count -= 1

@@ -1,4 +1,4 @@
-"""Records that a pull has judged several at a time: the batch is the same, whatever comes ahead."""
+"""Records that a pull filters several at a time: the batch is the same, whatever comes ahead."""
 
 from typing import Any
 
@@ -7,13 +7,14 @@ import pytest
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.stores import place_of
 from tests.storage.read.test_reader import SEGMENT_BYTES, TOPIC, bodies, filled, get, numbered
+from wakelog.storage.errors import LacksVerdicts
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.message_store import MessageStore
 from wakelog.storage.read import reader
-from wakelog.storage.read.reader import GetResult, Unjudged
+from wakelog.storage.read.reader import GetResult
 
 
-class Judge:
+class Filtered:
     """Gets again and again with verdicts of what was asked, and keeps how many these were."""
 
     def __init__(self, *wanted: int) -> None:
@@ -31,41 +32,41 @@ class Judge:
         while True:
             try:
                 return get(store, offset, count_max, codes=codes, verdicts=verdicts)
-            except Unjudged as unjudged:
-                records = unjudged.records
+            except LacksVerdicts as lacking:
+                records = lacking.records
             assert not records.keys() & verdicts.keys()
             self.counts.append(len(records))
             verdicts |= {place: self.passes(record) for place, record in records.items()}
 
 
-def test_records_that_are_judged_together_make_the_same_batch(
+def test_records_that_are_filtered_together_make_the_same_batch(
     fs: MemoryFileSystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reader, "TOGETHER_COUNT_MAX", 4)
     store = filled(fs, 50)
     for wanted in ((), (0,), (3, 4, 5), tuple(range(50)), tuple(range(1, 50, 3))):
         for offset, count_max in ((0, 32), (2, 3), (49, 1)):
-            judge = Judge(*wanted)
-            found = judge.get(store, offset, count_max)
+            filtered_pull = Filtered(*wanted)
+            found = filtered_pull.get(store, offset, count_max)
             assert found == get(store, offset, count_max, match_record=numbered(*wanted))
-            assert max(judge.counts) <= 4
-            assert sum(judge.counts) < found.next_begin_offset - offset + 4
-    none = Judge()
+            assert max(filtered_pull.counts) <= 4
+            assert sum(filtered_pull.counts) < found.next_begin_offset - offset + 4
+    none = Filtered()
     none.get(store, 0, codes=frozenset({1}))
     assert none.counts == [], "no entry passed"
 
 
-def test_few_large_records_are_judged_together(
+def test_few_large_records_are_filtered_together(
     fs: MemoryFileSystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reader, "TOGETHER_BYTES_MAX", 3_000)
     store = filled(fs, 9, body_bytes=1_000)
-    judge = Judge(8)
-    assert bodies(judge.get(store, 0)) == [8]
-    assert judge.counts == [3, 3, 3]
+    filtered_pull = Filtered(8)
+    assert bodies(filtered_pull.get(store, 0)) == [8]
+    assert filtered_pull.counts == [3, 3, 3]
 
 
-def test_records_of_segments_that_are_gone_are_not_judged_with_the_others(
+def test_records_of_segments_that_are_gone_are_not_filtered_with_the_others(
     fs: MemoryFileSystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = filled(fs, 30, body_bytes=SEGMENT_BYTES // 5)
@@ -77,7 +78,7 @@ def test_records_of_segments_that_are_gone_are_not_judged_with_the_others(
 
     monkeypatch.setattr(CommitLogReader, "view", without)
     wanted = 2, 9, 11
-    found = Judge(*wanted).get(store, 0)
+    found = Filtered(*wanted).get(store, 0)
     assert found == get(store, 0, match_record=numbered(*wanted))
     assert bodies(found) == [9, 11]
 
@@ -85,6 +86,6 @@ def test_records_of_segments_that_are_gone_are_not_judged_with_the_others(
 def test_what_lacks_verdicts_is_no_get_that_is_counted(fs: MemoryFileSystem) -> None:
     store = filled(fs, 3)
     before = store.statistics()
-    with pytest.raises(Unjudged, match="3 records"):
+    with pytest.raises(LacksVerdicts, match="3 records have no verdict"):
         get(store, 0, verdicts={})
     assert store.statistics() == before

@@ -5,9 +5,9 @@ from typing import Any, cast
 
 import pytest
 
-from wakelog.actors.broker import judging_places
-from wakelog.actors.broker.judging_places import PLACES_COUNT, JudgingPlaces
-from wakelog.broker.effects import JudgingPlace
+from wakelog.actors.broker import filter_places
+from wakelog.actors.broker.filter_places import PLACES_COUNT, FilterPlaces
+from wakelog.broker.effects import FilterPlace
 from wakelog.network.driver import Task
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.errors import RemoteProtocolError
@@ -17,7 +17,7 @@ class Pulls:
     """Pulls by number, each with what gives its place back."""
 
     def __init__(self) -> None:
-        self.places = JudgingPlaces()
+        self.places = FilterPlaces()
         self.begun: dict[int, Callable[[], None]] = {}
 
     def ask(self, number: int) -> None:
@@ -25,7 +25,7 @@ class Pulls:
             def resume(_, give_back: Any) -> None:
                 self.begun[number] = give_back
 
-        self.places.take(JudgingPlace(), cast(Task, Pull()))
+        self.places.take(FilterPlace(), cast(Task, Pull()))
 
     def end(self, number: int) -> None:
         self.begun.pop(number)()
@@ -50,7 +50,7 @@ def test_places_go_to_those_that_wait_in_order() -> None:
 
 
 def test_too_many_that_wait_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judging_places, "WAITING_MAX", 1)
+    monkeypatch.setattr(filter_places, "WAITING_MAX", 1)
     pulls = Pulls()
     for number in range(3):
         pulls.ask(number)
