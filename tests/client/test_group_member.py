@@ -22,7 +22,7 @@ from wakelog.network.errors import ConnectFailed
 from wakelog.protocol.bodies import SubscriptionData
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.codes import RequestCode, ResponseCode
-from wakelog.protocol.command import RemotingCommand
+from wakelog.protocol.command import RemotingCommand, answer
 
 Q0, Q1 = MessageQueue("T", "a", 0), MessageQueue("T", "a", 1)
 
@@ -240,6 +240,36 @@ def test_a_broker_that_fails_has_nothing_sent_again_to_the_others() -> None:
             await consumer.commit()
             assert cluster.asked.count(commit) == count
             assert ("g", "b", "T", 0) in cluster.committed
+
+    run(body())
+
+
+def test_a_start_that_failed_may_be_tried_again() -> None:
+    async def body() -> None:
+        cluster, refusal = two_queues(1), [ResponseCode.NO_PERMISSION]
+
+        def refuse(address: str, command: RemotingCommand) -> RemotingCommand | None:
+            if command.code == RequestCode.GET_CONSUMER_LIST_BY_GROUP and refusal:
+                return answer(command, refusal[0], "not yours")
+            return None
+
+        cluster.fail = refuse
+        consumer = consumer_of(cluster)
+        try:
+            for _ in range(2):
+                with pytest.raises(ClientError, match="not yours"):
+                    await consumer.start()
+                assert not consumer.is_open
+                with pytest.raises(ClientError, match="this consumer is not open"):
+                    await consumer.fetch(1)
+            refusal.clear()
+            await consumer.start()
+            assert consumer.is_open
+            assert len(await consumer.fetch(2, 5.0)) == 2
+            with pytest.raises(ClientError, match="open already"):
+                await consumer.start()
+        finally:
+            await consumer.close()
 
     run(body())
 

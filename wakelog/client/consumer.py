@@ -228,7 +228,6 @@ class Consumer(OpenedByUser):
         self._check_new()
         self._loop = asyncio.get_running_loop()
         await self._instance.start()
-        self.is_open = True
         started = datetime.now(UTC)
         late = await meet_topics(
             self._calls, self._subscriptions, self.namespace, self._start_seconds_max
@@ -245,9 +244,9 @@ class Consumer(OpenedByUser):
             await self._instance.heartbeat()
         self._instance.answers.update(self._questions.answers)
         await self._member.start()
-        self._was_started = True
         if not self._is_broadcast and not self._is_ordered:
             self._member.repeat("sending back what timed out", self.time_out, TIMEOUT_CHECK_SECONDS)
+        self.is_open = self._was_started = True
 
     def _consumer_data(self) -> list[ConsumerData]:
         where = FROM_FIRST_OFFSET if self._start == "first" else FROM_LAST_OFFSET
@@ -309,9 +308,7 @@ class Consumer(OpenedByUser):
         while self.is_open:
             if found := take():
                 return found
-            if failure := self._member.failure:
-                self._member.failure = None
-                raise failure
+            self._member.raise_failure()
             try:
                 async with asyncio.timeout_at(deadline):
                     await self._inbox.arrived.wait()

@@ -138,8 +138,7 @@ class GroupMember:
         """Balance once, and go on by itself. Raises: ClientError if a broker refuses."""
         if self.subscriptions:
             is_done = await self.balance()
-            if self.failure is not None:
-                raise self.failure
+            self.raise_failure()
             first_seconds = BALANCE_SECONDS if is_done else AGAIN_SECONDS
             self._loops.append(
                 keep(partial(self._balance_forever, first_seconds), self.failed(_BALANCE))
@@ -424,6 +423,12 @@ class GroupMember:
         await self.commit()
 
     # Failures
+
+    def raise_failure(self) -> None:
+        """Tell the user of a failure, once. Raises: ClientError, if there is one."""
+        failure, self.failure = self.failure, None
+        if failure is not None:
+            raise failure
 
     def failed(self, work: str) -> OnFailed:
         """Return what logs an error that nobody expected of background work, and tells the user.
