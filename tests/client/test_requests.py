@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from tests.client.clusters import FakeCluster, run_producer
+from tests.client.clusters import NAME_SERVER, FakeCluster, instance_of, run_producer
 from tests.fakes.records import record
-from wakelog.client.errors import ClientError, InvalidArgument, NoReply
+from wakelog.client.errors import ClientError, InvalidArgument, NoReply, NotAcknowledged
 from wakelog.client.producer import Producer
 from wakelog.client.received import ReceivedMessage
 from wakelog.client.requests import WAITING_MAX, PendingRequests, make_reply
@@ -59,6 +59,31 @@ def test_a_request_without_a_reply_ends_with_its_time() -> None:
     timeout = timedelta(milliseconds=1)
     with pytest.raises(NoReply, match="within 1 ms"):
         run_producer(one_topic(), lambda producer: producer.request("T", b"x", timeout=timeout))
+
+
+def test_a_request_that_waits_ends_when_its_producer_closes() -> None:
+    async def main() -> None:
+        cluster = one_topic()
+        async with Producer(NAME_SERVER, group="g", connect=instance_of(cluster)) as producer:
+            asks = [asyncio.create_task(producer.request("T", b"%d" % n)) for n in range(2)]
+            while len(cluster.stored) < 2:
+                await asyncio.sleep(0)
+        for ask in asks:
+            async with asyncio.timeout(1.0):  # a third of the time of a request
+                with pytest.raises(NotAcknowledged, match="the client was closed while"):
+                    await ask
+
+    asyncio.run(main())
+
+
+def test_a_request_that_was_not_sent_when_its_producer_closes_leaves_no_warning() -> None:
+    async def main() -> None:
+        pending = PendingRequests("client")
+        unsent = pending.begin(1000)
+        pending.close()
+        pending.end(unsent)  # its send has failed, and nobody waits for a reply
+
+    asyncio.run(main())
 
 
 def test_too_many_requests_are_refused() -> None:

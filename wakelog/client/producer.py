@@ -170,6 +170,7 @@ class Producer(OpenedByUser):
         self.is_open = False
         self._was_closed = True
         await self._buffer.close()
+        self._requests.close()
         if self._tracer is not None:
             await self._tracer.close()
         await self._instance.close()
@@ -320,7 +321,8 @@ class Producer(OpenedByUser):
     ) -> ReceivedMessage:
         """Send a message, and return the reply of the consumer that received it.
 
-        Raises: InvalidArgument; NotAcknowledged; NoReply if there is none within `timeout`.
+        Raises: InvalidArgument; NotAcknowledged, also if the producer is closed meanwhile; NoReply if
+        there is none within `timeout`.
         """
         more = self._requests.begin(max(milliseconds("timeout", timeout), 1))
         try:

@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Final
 
-from wakelog.client.errors import ClientError, InvalidArgument, NoReply
+from wakelog.client.errors import ClientError, InvalidArgument, NoReply, closed_meanwhile
 from wakelog.client.messages import EncodedMessage, Message, encode
 from wakelog.client.plain import check_kind
 from wakelog.client.received import ReceivedMessage
@@ -60,7 +60,7 @@ class PendingRequests:
         }
 
     async def wait(self, properties: Mapping[str, str]) -> ReceivedMessage:
-        """Return the reply. Raises: NoReply."""
+        """Return the reply. Raises: NoReply; NotAcknowledged after `close`."""
         timeout_ms = int(properties[TIME_TO_LIVE])
         try:
             async with asyncio.timeout(timeout_ms / 1000):
@@ -74,6 +74,13 @@ class PendingRequests:
     def end(self, properties: Mapping[str, str]) -> None:
         """Wait no longer."""
         self._waiting.pop(properties[CORRELATION_ID], None)
+
+    def close(self) -> None:
+        """End every wait: no reply can come any more."""
+        for waiting in self._waiting.values():
+            if not waiting.done():
+                waiting.set_exception(closed_meanwhile())
+                waiting.exception()  # seen: a request that cannot be sent does not wait for it
 
     async def accept_reply(self, address: str, request: RemotingCommand) -> RemotingCommand:
         """Give a reply to its request (an instance's Answer)."""
