@@ -428,7 +428,7 @@ class Consumer(OpenedByUser):
         level = 0  # the broker's steps
         if delay is not None:
             level = await self._delays.level(delay, self._calls.address(message.broker)) or 1
-        await self._send_back(queue, message, level)
+        await self._send_back(message, level)
 
     async def reject(self, message: ConsumerMessage) -> None:
         """Make a message a dead letter: see `ConsumerMessage.reject`."""
@@ -443,22 +443,20 @@ class Consumer(OpenedByUser):
             logger.warning("%r is dropped after %s retries", message, message.reconsume_times)
             self._settle(queue, [message], Outcome.FAILED)
         else:
-            await self._send_back(queue, message, DEAD_LETTER)
+            await self._send_back(message, DEAD_LETTER)
 
     async def _send_back(
-        self,
-        queue: Queue,
-        message: ConsumerMessage,
-        delay_level: int,
-        outcome: Outcome = Outcome.FAILED,
+        self, message: ConsumerMessage, delay_level: int, outcome: Outcome = Outcome.FAILED
     ) -> None:
-        """Give a message to its broker, or keep it if the broker does not take it."""
+        """Give what is still in hand to its broker, or keep it if the broker does not take it."""
+        if (queue := self._inbox.holder(message)) is None:
+            return
         retries_max = RETRIES_MAX if self._retries_max is None else self._retries_max
         try:
             await self._calls.send_back(message, delay_level, retries_max)
         except ClientError as error:
-            logger.warning("%r is given again here: %s", message, error)
-            if queue.holds(message):
+            if self._inbox.holder(message) is queue:
+                logger.warning("%r is given again here: %s", message, error)
                 self._put_back(queue, message, SENT_BACK_AGAIN)
         else:
             self._settle(queue, [message], outcome)
@@ -492,7 +490,7 @@ class Consumer(OpenedByUser):
             for rows, taken_ms in queue.rows.take_overdue(before_ms):
                 queue.adopt(rows.messages(self), taken_ms)
             for message in queue.overdue(before_ms):
-                await self._send_back(queue, message, RETRY_LEVEL, Outcome.TIME_OUT)
+                await self._send_back(message, RETRY_LEVEL, Outcome.TIME_OUT)
 
     # Queues and offsets
 
