@@ -13,6 +13,9 @@ from wakelog.client import ClientError, InvalidArgument, NotAcknowledged
 from wakelog.client.errors import ACCOUNT_REMEDY
 from wakelog.protocol.codes import ResponseCode
 
+ACL = ResponseCode.SYSTEM_ERROR
+"""By which access control refuses."""
+
 
 @pytest.mark.parametrize(
     ("error", "kind"),
@@ -21,7 +24,8 @@ from wakelog.protocol.codes import ResponseCode
         (NotAcknowledged("no broker", "Wait"), RecoverableConnectionError),
         (ClientError("full", "Wait", code=ResponseCode.SYSTEM_BUSY), RecoverableConnectionError),
         (InvalidArgument("too large", "Send less"), PreconditionFailed),
-        (ClientError("no", ACCOUNT_REMEDY, code=ResponseCode.SYSTEM_ERROR), AccessRefused),
+        (ClientError("no", "Ask", code=ACL, refuses_account=True), AccessRefused),
+        (ClientError("no", ACCOUNT_REMEDY, code=ACL), RecoverableConnectionError),
         (ClientError("no", "Ask", code=ResponseCode.NO_PERMISSION), AccessRefused),
         (ClientError("gone", "Make it", code=ResponseCode.TOPIC_NOT_EXIST), NotFound),
     ],

@@ -22,6 +22,7 @@ from wakelog.client.errors import (
     NotAcknowledged,
     allowing_refusal,
     in_words,
+    not_acknowledged,
     reason_of,
     refused,
     remedy_of,
@@ -43,7 +44,9 @@ def test_the_text_is_cause_and_remedy() -> None:
 
 @pytest.mark.parametrize("kind", [ClientError, InvalidArgument, NotAcknowledged, NoReply])
 def test_an_error_comes_whole_from_another_process(kind: type[ClientError]) -> None:
-    error = kind("a is busy", "Wait", broker="a", code=2, remark="busy")
+    more = {"refuses_account": True, "passes": True}
+    error = kind("a is busy", "Wait", broker="a", code=2, remark="busy", **more)
+    assert vars(error).items() >= more.items()
     found = pickle.loads(pickle.dumps(error))
     assert type(found) is kind
     assert (str(found), vars(found)) == (str(error), vars(error))
@@ -130,7 +133,16 @@ def test_a_refusal_has_the_remedy_of_its_code(
 ) -> None:
     error = refusal(code, remark)
     assert (error.cause, error.remedy, error.passes) == ("no", remedy, passes_soon)
+    assert error.refuses_account is (remedy == ACCOUNT_REMEDY)
     assert (error.broker, error.code, error.remark) == ("a", int(code), remark or "")
+
+
+def test_a_missing_acknowledgement_says_all_that_is_known_of_the_refusal() -> None:
+    failed = refusal(ResponseCode.SYSTEM_ERROR, "AclException: no")
+    error = not_acknowledged("2 of 3", failed, receipts=(None,))
+    assert (error.cause, error.remedy, error.receipts) == ("2 of 3", failed.remedy, (None,))
+    assert (error.broker, error.code, error.remark) == ("a", failed.code, failed.remark)
+    assert error.refuses_account
 
 
 def test_only_a_refusal_is_allowed() -> None:

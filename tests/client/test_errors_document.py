@@ -8,7 +8,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
-ERRORS = {"ClientError": 0, "InvalidArgument": 0, "NotAcknowledged": 0, "NoReply": 0, "refused": 1}
+ERRORS = {
+    "ClientError": 0, "InvalidArgument": 0, "NotAcknowledged": 0, "NoReply": 0,
+    "not_acknowledged": 0, "refused": 1,
+}  # fmt: skip
 """By class or function, which argument is the cause."""
 FRAGMENT_LENGTH_MIN = 8
 

@@ -21,7 +21,6 @@ from amqp.exceptions import (
 )
 
 from wakelog.client import ClientError, InvalidArgument
-from wakelog.client.errors import ACCOUNT_REMEDY
 from wakelog.protocol.codes import ResponseCode
 
 _BY_CODE: Final[dict[int, type[AMQPError]]] = {
@@ -39,5 +38,5 @@ def as_kombu_errors() -> Iterator[None]:
     except InvalidArgument as error:
         raise PreconditionFailed(str(error)) from error
     except ClientError as error:
-        kind = AccessRefused if error.remedy == ACCOUNT_REMEDY else RecoverableConnectionError
+        kind = AccessRefused if error.refuses_account else RecoverableConnectionError
         raise _BY_CODE.get(error.code or 0, kind)(str(error)) from error

@@ -54,6 +54,7 @@ class ClientError(Exception):
 
     broker, code, remark: of the broker that refused; empty and None without a response.
     passes: a broker that is being replaced, or starts, explains it.
+    refuses_account: access control refused it, which has no code of its own.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class ClientError(Exception):
         code: int | None = None,
         remark: str = "",
         passes: bool = False,
+        refuses_account: bool = False,
     ) -> None:
         """Keep the parts."""
         self.cause = cause
@@ -73,6 +75,7 @@ class ClientError(Exception):
         self.code = code
         self.remark = remark
         self.passes = passes
+        self.refuses_account = refuses_account
         super().__init__(cause, remedy)  # what a copy in another process is made from
 
     def __str__(self) -> str:
@@ -107,6 +110,21 @@ class NoReply(ClientError):
     """A request was stored, and no consumer replied in time."""
 
 
+def not_acknowledged(
+    cause: str, failed: ClientError, receipts: Sequence[object] = ()
+) -> NotAcknowledged:
+    """Return the error for messages of which the last attempt failed so."""
+    return NotAcknowledged(
+        cause,
+        failed.remedy,
+        broker=failed.broker,
+        code=failed.code,
+        remark=failed.remark,
+        refuses_account=failed.refuses_account,
+        receipts=receipts,
+    )
+
+
 def closed_meanwhile() -> NotAcknowledged:
     """Return the error for a call that was under way when its client was closed."""
     return NotAcknowledged(
@@ -130,13 +148,15 @@ def refused(
     broker: str, cause: str, response: RemotingCommand, remedies: Mapping[int, str]
 ) -> ClientError:
     """Return the error for a response by which a broker refuses; `remedies` are by code."""
+    refuses_account = is_account_refused(response)
     return ClientError(
         cause,
-        ACCOUNT_REMEDY if is_account_refused(response) else remedies.get(response.code, CHECK_LOG),
+        ACCOUNT_REMEDY if refuses_account else remedies.get(response.code, CHECK_LOG),
         broker=broker,
         code=response.code,
         remark=response.remark or "",
         passes=response.code == ResponseCode.SERVICE_NOT_AVAILABLE,
+        refuses_account=refuses_account,
     )
 
 

@@ -26,7 +26,7 @@ from typing import Final, NamedTuple
 from wakelog.client.allocation import Strategy, allocate
 from wakelog.client.clocks import steady_ms
 from wakelog.client.consumer_message import Settler
-from wakelog.client.errors import ACCOUNT_REMEDY, ClientError, unexpected
+from wakelog.client.errors import ClientError, unexpected
 from wakelog.client.failure_lines import place_of
 from wakelog.client.group_calls import GroupCalls
 from wakelog.client.inbox import Inbox, Queue
@@ -449,7 +449,7 @@ class GroupMember:
             self._heartbeat = run_once(self._instance.heartbeat(), self.failed("a heartbeat"))
         if error.passes and (self._following is None or self._following.done()):
             self._following = run_once(self._follow_masters(), self.failed("asking for routes"))
-        if error.code in _LASTING or error.remedy == ACCOUNT_REMEDY:
+        if error.code in _LASTING or error.refuses_account:
             self.failure = error
             self._inbox.arrived.set()
 

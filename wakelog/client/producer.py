@@ -20,7 +20,7 @@ from wakelog.client.admin import Admin
 from wakelog.client.appended import APPENDED
 from wakelog.client.clocks import steady_ms, wall_ms
 from wakelog.client.delays import Delays
-from wakelog.client.errors import ClientError, InvalidArgument, NotAcknowledged
+from wakelog.client.errors import ClientError, InvalidArgument, NotAcknowledged, not_acknowledged
 from wakelog.client.instance import ClientInstance, OpenedByUser
 from wakelog.client.lanes import BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, REQUESTS_MAX
 from wakelog.client.lone_sender import LoneSender
@@ -233,15 +233,11 @@ class Producer(OpenedByUser):
         await asyncio.gather(*map(send_in_order, requests))
         if failures:
             failure, known = failures[0], receipts.known()
-            raise NotAcknowledged(
+            cause = (
                 f"{known.count(None)} of {len(receipts)} messages were not acknowledged: "
-                f"{failure.cause}",
-                failure.remedy,
-                broker=failure.broker,
-                code=failure.code,
-                remark=failure.remark,
-                receipts=known,
-            ) from failure
+                f"{failure.cause}"
+            )
+            raise not_acknowledged(cause, failure, known) from failure
         return receipts
 
     async def send_oneway(self, message: Message) -> None:
@@ -321,8 +317,8 @@ class Producer(OpenedByUser):
     ) -> ReceivedMessage:
         """Send a message, and return the reply of the consumer that received it.
 
-        Raises: InvalidArgument; NotAcknowledged, also if the producer is closed meanwhile; NoReply if
-        there is none within `timeout`.
+        Raises: InvalidArgument; NotAcknowledged, also if the producer is closed meanwhile;
+        NoReply if there is none within `timeout`.
         """
         more = self._requests.begin(max(milliseconds("timeout", timeout), 1))
         try:

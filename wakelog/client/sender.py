@@ -18,7 +18,12 @@ from collections.abc import Sequence, Set
 from typing import Final
 
 from wakelog.client.attempts import Attempts, NowSeconds, Pause
-from wakelog.client.errors import ACCOUNT_REMEDY, ClientError, InvalidArgument, NotAcknowledged
+from wakelog.client.errors import (
+    ClientError,
+    InvalidArgument,
+    NotAcknowledged,
+    not_acknowledged,
+)
 from wakelog.client.messages import EncodedMessage, SendRequest
 from wakelog.client.options import ClientOptions
 from wakelog.client.queue_choice import QueueChoice
@@ -122,13 +127,8 @@ class Sender:
                 failed = error
         count = len(request.messages)
         what = f"{count} messages" if count > 1 else "a message"
-        raise NotAcknowledged(
-            f"no broker acknowledged {what} for topic {topic}: {failed.cause}",
-            failed.remedy,
-            broker=failed.broker,
-            code=failed.code,
-            remark=failed.remark,
-        ) from failed
+        cause = f"no broker acknowledged {what} for topic {topic}: {failed.cause}"
+        raise not_acknowledged(cause, failed) from failed
 
     async def send_oneway(self, request: SendRequest) -> None:
         """Send one request that gets no answer. Raises: ClientError without a connection."""
@@ -200,6 +200,6 @@ class Sender:
 
 def _may_succeed(failed: ClientError) -> bool:
     """Return whether another attempt, or another broker, may succeed."""
-    if failed.remedy == ACCOUNT_REMEDY or isinstance(failed, InvalidArgument):
+    if failed.refuses_account or isinstance(failed, InvalidArgument):
         return False
     return failed.code is None or failed.code in _RETRIABLE

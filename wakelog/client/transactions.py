@@ -19,7 +19,13 @@ from enum import IntEnum
 from inspect import isawaitable
 from typing import Final, TypeAlias
 
-from wakelog.client.errors import NotAcknowledged, describe, passes, reason_of
+from wakelog.client.errors import (
+    NotAcknowledged,
+    describe,
+    is_account_refused,
+    passes,
+    reason_of,
+)
 from wakelog.client.messages import EncodedMessage
 from wakelog.client.options import ClientOptions
 from wakelog.client.plain import not_accepted
@@ -143,6 +149,7 @@ class TransactionEnds:
                 code=response.code,
                 remark=response.remark or "",
                 passes=response.code in _PASSING,
+                refuses_account=is_account_refused(response),
             )
 
     async def answer_check(self, address: str, request: RemotingCommand) -> None:
