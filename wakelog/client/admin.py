@@ -14,11 +14,12 @@ MQClientAPIImpl (4.9.3).
 
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Final, NamedTuple, SupportsIndex, TypeVar, Unpack
+from typing import Final, SupportsIndex, TypeVar, Unpack
 
 import msgspec
 
 from wakelog.client.broker_calls import BrokerCalls
+from wakelog.client.configuration import Configuration, read_configuration
 from wakelog.client.consumer_arguments import plain_queue
 from wakelog.client.errors import (
     CHECK_LOG,
@@ -74,9 +75,8 @@ from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.errors import ProtocolError
 from wakelog.protocol.java import INT_MAX, LONG_MIN, boolean_text
 from wakelog.protocol.message_id import create_message_id, decode_message_id
-from wakelog.protocol.names import AUTO_CREATE_TOPIC, RETRY_PREFIX, WAITING_FIELD
+from wakelog.protocol.names import AUTO_CREATE_TOPIC, RETRY_PREFIX
 from wakelog.protocol.record import MessageRecord, decode_record
-from wakelog.typed_values import decode_json
 
 SLOW_FACTOR: Final = 3
 """Requests that a broker forwards to a client, or that visit every queue, may take this longer."""
@@ -91,22 +91,6 @@ _REMEDIES: Final = {
     int(ResponseCode.REQUEST_CODE_NOT_SUPPORTED): "This broker cannot do it: see docs/requests.md",
     int(ResponseCode.NO_PERMISSION): "Ask as an account, or from a host, that may",
 }
-
-
-class Configuration(NamedTuple):
-    """The settings of a broker or name server.
-
-    settings: every key, with the value that it has after a restart. waiting: the values in use of
-    those keys that wait for one.
-    """
-
-    settings: dict[str, str]
-    waiting: dict[str, str]
-
-    @property
-    def in_use(self) -> dict[str, str]:
-        """The settings by which it goes now."""
-        return self.settings | self.waiting
 
 
 @asynccontextmanager
@@ -274,15 +258,7 @@ class Admin:
         self, address: str, code: Code = Code.GET_BROKER_CONFIG
     ) -> Configuration:
         """Return the settings of a broker or name server, and which wait. Raises: ClientError."""
-        response = await self.ask(address, code)
-        text = bytes(response.body).decode(errors="replace")
-        pairs = (line.partition("=") for line in text.splitlines() if not line.startswith("#"))
-        settings = {key: value for key, separator, value in pairs if separator}
-        waiting = response.ext_fields.get(WAITING_FIELD, "{}")
-        try:
-            return Configuration(settings, decode_json(waiting, dict[str, str]))
-        except msgspec.DecodeError:
-            return Configuration(settings, {})  # another program's field
+        return read_configuration(await self.ask(address, code))
 
     async def stats(self, address: str, name: str, key: str) -> BrokerStatsData:
         """Return one statistic of a broker. Raises: ClientError."""

@@ -23,7 +23,6 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar, Unpack
 
-from wakelog.client.admin import Admin
 from wakelog.client.allocation import STRATEGIES, Strategy, find_strategy
 from wakelog.client.arrow import table_of
 from wakelog.client.arrow_tables import ArrowTables
@@ -175,7 +174,7 @@ class Consumer(OpenedByUser):
         self._ids = UniqueIds(self._instance.address)
         tracer = Tracer(self._sender, self._options, self._ids, kind=CONSUME)
         self._tracer = ConsumerTracer(tracer, self._options, self._ids) if trace else None
-        self._delays = Delays(Admin(self._instance.connections, self._options))
+        self._delays = Delays(self._instance.connections, self._options)
         self._calls = GroupCalls(self._instance, self._options.group)
         self._inbox = Inbox()
         self._member = GroupMember(

@@ -16,7 +16,6 @@ from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from typing import Any, Final, Unpack
 
-from wakelog.client.admin import Admin
 from wakelog.client.appended import APPENDED
 from wakelog.client.clocks import steady_ms, wall_ms
 from wakelog.client.delays import Delays
@@ -113,7 +112,7 @@ class Producer(OpenedByUser):
         self._instance = connect(options)
         self._instance.producer_group = options.group
         connections, routes = self._instance.connections, self._instance.routes
-        self._delays = Delays(Admin(connections, options))
+        self._delays = Delays(connections, options)
         self._sender = Sender(connections, options, routes=routes)
         self._buffer = SendBuffer(
             self._sender,

@@ -22,7 +22,8 @@ from wakelog.cli.cluster.config_check import (
     check_keys,
 )
 from wakelog.cli.output import Output
-from wakelog.client.admin import Admin, Configuration
+from wakelog.client.admin import Admin
+from wakelog.client.configuration import Configuration
 from wakelog.protocol.bodies import BrokerData, ClusterInfo
 
 KEYS = {

@@ -19,7 +19,8 @@ from wakelog.cli.admin.command import (
 from wakelog.cli.admin.java_text import first_rate
 from wakelog.cli.admin.topics import order_configuration, put_value, targets
 from wakelog.cli.output import Output, Table, Text
-from wakelog.client.admin import Admin, Configuration, cluster_members
+from wakelog.client.admin import Admin, cluster_members
+from wakelog.client.configuration import Configuration
 from wakelog.client.errors import ClientError
 from wakelog.protocol.codes import RequestCode as Code
 from wakelog.protocol.names import ORDER_NAMESPACE
