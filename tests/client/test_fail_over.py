@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from datetime import timedelta
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from wakelog.client import ClientError, group_member, sync
 from wakelog.client.consumer import Consumer
 from wakelog.client.consumer_arguments import Sql
 from wakelog.client.producer import Producer
-from wakelog.network.errors import ConnectFailed
+from wakelog.network.errors import CallTimeout, ConnectFailed
 from wakelog.network.tls import Tls
 from wakelog.protocol.codes import RequestCode
 from wakelog.protocol.command import RemotingCommand
@@ -306,6 +307,41 @@ def test_what_a_user_asks_for_waits_until_another_broker_leads() -> None:
         assert cluster.committed["g", "a", "T", 0] == 4
 
     run(cluster, work, retries_max=2)
+
+
+def test_attempts_at_a_broker_that_hangs_are_counted_once() -> None:
+    cluster, hanging = GroupCluster({("a", "T", 0): messages(4), RETRY: []}), list[RequestCode]()
+    invoke, retries_max, timeout = cluster.invoke, 2, timedelta(milliseconds=20)
+    offsets = RequestCode.UPDATE_CONSUMER_OFFSET, RequestCode.GET_MAX_OFFSET
+
+    async def hang(address: str, command: RemotingCommand, *, timeout_ms: int) -> RemotingCommand:
+        if command.code not in offsets or not is_away:
+            return await invoke(address, command, timeout_ms=timeout_ms)
+        hanging.append(RequestCode(command.code))
+        await asyncio.sleep(timeout_ms / 1000)
+        raise CallTimeout(address, "no answer")
+
+    cluster.invoke = hang  # type: ignore[method-assign]
+    is_away = False
+
+    async def work(consumer: Consumer) -> None:
+        nonlocal is_away
+        assert len(await take(consumer, 4)) == 4
+        [queue] = consumer.assignment
+        is_away = True
+        calls: list[tuple[Callable[[], Awaitable[object]], int]] = [
+            (consumer.commit, 2),  # of its topic, and of the retry topic
+            (consumer.lag, 1),
+            (lambda: consumer.seek(queue, "last"), 1),
+        ]
+        for call, queues_count in calls:
+            hanging.clear()
+            with pytest.raises(ClientError, match="no answer"):
+                await call()
+            assert len(hanging) == queues_count * (retries_max + 1)
+        is_away = False
+
+    run(cluster, work, retries_max=retries_max, timeout=timeout)
 
 
 def test_a_consumer_that_lost_a_broker_soon_asks_which_broker_leads(

@@ -1,7 +1,8 @@
 """What a consumer asks brokers as a member of its group: members, locks, pulls, offsets, retries.
 
 A request goes to the broker by its name: to the master, or to a slave if there is no master and a
-slave may answer. A call is not repeated here. The consumer's loops come round again.
+slave may answer. A call is not repeated here: the consumer's loops come round again, and what its
+user asks for waits by `ClientInstance.wait_out`.
 
 Invariants: every method raises ClientError, and no other error of a connection, for an answer that
 is missing or refuses. One that cannot be read is a ProtocolError.
@@ -73,7 +74,8 @@ class GroupCalls:
         """Send no request yet."""
         self.group = group
         connections, options = instance.connections, instance.options
-        self.offsets = BrokerCalls(connections, options, routes=instance.routes)
+        once = options._replace(retries_max=0)
+        self.offsets = BrokerCalls(connections, once, routes=instance.routes)
         self._instance = instance
         self._suggested: dict[MessageQueue, int] = {}  # the broker id to pull a queue from
 
@@ -198,13 +200,12 @@ class GroupCalls:
         header: msgspec.Struct | None = None,
         *,
         body: bytes = b"",
-        allowed: ResponseCode = ResponseCode.SUCCESS,
     ) -> RemotingCommand:
-        """Return a response of a master with SUCCESS or the allowed code. Raises: ClientError."""
+        """Return a response of a master with SUCCESS. Raises: ClientError."""
         address = self.address(broker_name)
         timeout_ms = self._instance.options.timeout_ms
         response = await self._invoke(address, code, header, body, timeout_ms=timeout_ms)
-        if response.code not in (ResponseCode.SUCCESS, allowed):
+        if response.code != ResponseCode.SUCCESS:
             cause = f"{broker_name} answered {code.name} with {describe(response)}"
             more = _SQL92 if code == RequestCode.CHECK_CLIENT_CONFIG else {}
             raise refused(broker_name, cause, response, _REMEDIES | more)
