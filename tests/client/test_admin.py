@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.client.clusters import FakeCluster
 from tests.client.odd_values import SURROGATE, numbers_of, texts_of
 from tests.fakes.records import record
 from wakelog.client.admin import (
@@ -41,15 +42,20 @@ ROUTE = encode_body(TopicRouteData(broker_datas=BROKERS))
 
 
 class Answering:
-    """Connections to peers that answer each code by a table; what they were asked is kept."""
+    """Connections to peers that answer each code by a table; what they were asked is kept.
+
+    tried: the address of each request, also of those that got no answer.
+    """
 
     def __init__(self, answers: Mapping[Code, tuple[int, bytes]]) -> None:
         self._answers = {Code.GET_ROUTEINFO_BY_TOPIC: (0, ROUTE), **answers}
         self.asked: list[tuple[str, RemotingCommand]] = []
+        self.tried: list[str] = []
 
     async def invoke(
         self, address: str, command: RemotingCommand, *, timeout_ms: int
     ) -> RemotingCommand:
+        self.tried.append(address)
         if address == "away:1":
             raise ConnectFailed(address, "refused")
         self.asked.append((address, command))
@@ -88,6 +94,24 @@ def test_a_name_server_that_answers_takes_the_place_of_one_that_is_away() -> Non
         cluster_members(info, "d")
     with pytest.raises(ClientError, match=r"no cluster d\. No broker has registered"):
         cluster_members(ClusterInfo(), "d")
+
+
+def test_a_name_server_that_is_away_is_asked_last_and_all_that_fail_are_named() -> None:
+    info = encode_body(ClusterInfo())
+    asking, connections = admin({Code.GET_BROKER_CLUSTER_INFO: (0, info)})
+    for _ in range(2):
+        asyncio.run(asking.cluster())
+    cluster = FakeCluster()
+    cluster.fail = lambda address, command: answer(
+        command, ResponseCode.SYSTEM_BUSY, f"{address} is busy"
+    )
+    away, there = asking.options.name_servers
+    assert connections.tried == [away, there, there]
+    busy = Admin(cluster, asking.options)
+    with pytest.raises(ClientError, match=f"{away} is busy; .*{there} is busy") as caught:
+        asyncio.run(busy.cluster())
+    assert caught.value.code == ResponseCode.SYSTEM_BUSY
+    assert busy.sender.routes is busy.routes
 
 
 def test_a_change_has_to_reach_every_name_server() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+from collections.abc import Callable
 
 import pytest
 
@@ -16,7 +17,7 @@ from wakelog.client.route import (
     writable_queues,
 )
 from wakelog.protocol.bodies import BrokerData, QueueData, TopicRouteData
-from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.names import AUTO_CREATE_TOPIC
 
@@ -123,6 +124,38 @@ def test_a_name_server_that_does_not_answer_is_asked_last_from_then_on() -> None
     cluster.refuse("names:9876")
     assert asyncio.run(asked()) == ["names:9876", "gone:1"]
     assert asyncio.run(asked()) == ["gone:1"]
+
+
+def test_all_reasons_are_named_and_a_code_only_if_every_name_server_refused() -> None:
+    cluster, command = FakeCluster(), RemotingCommand(int(RequestCode.GET_KV_CONFIG))
+    servers = routes_of(cluster).name_servers
+
+    def refuse(code: ResponseCode) -> Callable[[str, RemotingCommand], RemotingCommand]:
+        return lambda address, command: answer(command, code, f"{address} refuses")
+
+    async def failure() -> ClientError:
+        with pytest.raises(ClientError) as raised:
+            await servers.ask(command, "a value")
+        return raised.value
+
+    async def run() -> None:
+        cluster.fail = refuse(ResponseCode.NO_PERMISSION)
+        refused = await failure()
+        assert all(f"{address} refuses" in refused.cause for address in BOTH)
+        assert (refused.code, refused.remark) == (16, "names:9876 refuses")
+        assert "Ask as an account" in refused.remedy
+        cluster.refuse("gone:1")
+        away = cluster.fail
+        cluster.fail = lambda address, command: (
+            away(address, command) or refuse(ResponseCode.NO_PERMISSION)(address, command)
+        )
+        mixed = await failure()
+        assert "gone:1: Connection refused" in mixed.cause and "names:9876 refuses" in mixed.cause
+        assert mixed.code is None
+
+    asyncio.run(run())
+    with pytest.raises(ClientError, match=r"no name server is given\. Give -n HOST:PORT"):
+        asyncio.run(Routes(cluster, ClientOptions(())).check())
 
 
 def test_a_broker_at_the_address_is_no_name_server() -> None:

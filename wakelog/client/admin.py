@@ -127,7 +127,7 @@ class Admin:
         self.calls = BrokerCalls(connections, options)
         self.routes = self.calls.routes
         self.options = options
-        self.sender = Sender(connections, options)
+        self.sender = Sender(connections, options, routes=self.routes)
         self._connections = connections
 
     def more_calls(self) -> BrokerCalls:
@@ -150,8 +150,7 @@ class Admin:
         fields: by their names on the wire; one that is None is left out. Raises: ClientError.
         """
         check_kind("code", code, Code)
-        if not isinstance(allowed, tuple) or not {*map(type, allowed)} <= {ResponseCode}:
-            raise not_accepted("allowed", allowed, "some of ResponseCode, as a tuple")
+        _check_allowed(allowed)
         check_kind("language", language, LanguageCode)
         address = plain_text("address", address, "HOST:PORT")
         data = plain_bytes("body", body)
@@ -187,15 +186,10 @@ class Admin:
         self, code: Code, fields: Fields | None = None, *, allowed: tuple[ResponseCode, ...] = ()
     ) -> RemotingCommand:
         """Return the answer of the first name server that gives one. Raises: ClientError."""
-        failed = ClientError("no name server is given", "Give -n HOST:PORT")
-        for address in self.options.name_servers:
-            try:
-                return await self.ask(address, code, fields, allowed=allowed)
-            except ClientError as error:
-                failed = error
-                if error.code is not None:
-                    break
-        raise failed
+        check_kind("code", code, Code)
+        _check_allowed(allowed)
+        command = RemotingCommand(int(code), ext_fields=_field_texts(fields))
+        return await self.routes.name_servers.ask(command, f"an answer to {code.name}", allowed)
 
     async def ask_name_servers(
         self, code: Code, fields: Fields, body: bytes | str = b""
@@ -522,6 +516,12 @@ def records(body: bytes | memoryview) -> Iterator[MessageRecord]:
         record = decode_record(body, position)
         yield record
         position += record.size_bytes
+
+
+def _check_allowed(allowed: object) -> None:
+    """Check codes that are no failure. Raises: InvalidArgument."""
+    if not isinstance(allowed, tuple) or not {*map(type, allowed)} <= {ResponseCode}:
+        raise not_accepted("allowed", allowed, "some of ResponseCode, as a tuple")
 
 
 def _retry_topic(group: object) -> str:

@@ -1,20 +1,22 @@
 """Routes: which brokers have a topic, as the name servers say.
 
 The name servers are asked in turn until one answers; one that does not is asked last from then on.
-Producers keep the route of a topic until a
-send fails. A route that cannot be refreshed stays in use: a broker that restarts is missing from
-the name server for some seconds, and mostly comes back at its old address.
+A client asks for the routes of its topics again every 30 s (`instance`), and after a send that
+failed. A route that cannot be refreshed stays in use: a broker that restarts is missing from the
+name server for some seconds, and mostly comes back at its old address.
+
+Invariants: an error of `NameServers` names the reason of each. It has a code if all have refused.
 
 Source: org.apache.rocketmq.client.impl.factory.MQClientInstance#updateTopicRouteInfoFromNameServer,
 #topicRouteData2TopicPublishInfo, org.apache.rocketmq.client.impl.MQClientAPIImpl (4.9.3).
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple, Protocol
 
-from wakelog.client.errors import ClientError, describe, reason_of, remedy_of
+from wakelog.client.errors import ClientError, describe, reason_of, refused, remedy_of
 from wakelog.client.options import ClientOptions
 from wakelog.network.background import awaited
 from wakelog.network.errors import RemotingError
@@ -38,7 +40,13 @@ NO_TOPIC: Final = (
 NO_WRITES: Final = (
     "Give back its brokers' write permission (wakelog admin addWritePerm, or updateTopicPerm -p 6)"
 )
+CHECK_ADDRESS: Final = "Check that it runs, and the address that was given"
 NO_NAME_SERVER: Final = "Give the address of a name server, mostly port 9876: that is a broker's"
+REFUSAL_REMEDIES: Final = {
+    int(ResponseCode.REQUEST_CODE_NOT_SUPPORTED): NO_NAME_SERVER,
+    int(ResponseCode.NO_PERMISSION): "Ask as an account, or from a host, that may",
+}
+"""By the code of a name server that refuses."""
 _READABLE: Final = 4
 _WRITABLE: Final = 2
 
@@ -71,15 +79,60 @@ class QueueAt(NamedTuple):
         return self.broker, self.topic, self.queue_id
 
 
+class NameServers:
+    """The name servers of one cluster. One loop, one thread."""
+
+    def __init__(self, connections: Connections, options: ClientOptions) -> None:
+        """Send no request yet."""
+        self._connections = connections
+        self._timeout_ms = options.timeout_ms
+        self._addresses = list(options.name_servers)
+
+    async def ask(
+        self, command: RemotingCommand, wanted: str, allowed: Iterable[ResponseCode] = ()
+    ) -> RemotingCommand:
+        """Return the first response with SUCCESS or an allowed code.
+
+        wanted: how an error calls it. Raises: ClientError.
+        """
+        reasons, refusals = list[str](), list[ClientError]()
+        remedy = CHECK_ADDRESS
+        for address in tuple(self._addresses):
+            try:
+                response = await self._connections.invoke(
+                    address, command, timeout_ms=self._timeout_ms
+                )
+            except RemotingError as error:
+                reasons.append(f"{address}: {reason_of(error)}")
+                remedy = remedy_of(error) or remedy
+                self._addresses.remove(address)
+                self._addresses.append(address)
+                continue
+            if response.code in (ResponseCode.SUCCESS, *allowed):
+                return response
+            reasons.append(f"{address} answered {describe(response)}")
+            refusals.append(refused(address, reasons[-1], response, REFUSAL_REMEDIES))
+            if response.code in REFUSAL_REMEDIES:
+                remedy = refusals[-1].remedy
+        if not reasons:
+            raise ClientError("no name server is given", "Give -n HOST:PORT")
+        cause = f"no name server gave {wanted}: {'; '.join(reasons)}"
+        if len(refusals) < len(reasons):
+            raise ClientError(cause, remedy)
+        last = refusals[-1]
+        raise ClientError(
+            cause, remedy, broker=last.broker, code=last.code, remark=last.remark,
+            passes=last.passes, refuses_account=last.refuses_account,
+        )  # fmt: skip
+
+
 class Routes:
     """The routes of one cluster. One loop, one thread."""
 
     def __init__(self, connections: Connections, options: ClientOptions) -> None:
         """Send no request yet."""
-        self._connections = connections
-        self._options = options
+        self.name_servers = NameServers(connections, options)
         self._writable: dict[str, list[QueueAt]] = {}
-        self._name_servers = list(options.name_servers)
         self._known: dict[str, TopicRouteData] = {}
         self._finding: dict[str, asyncio.Future[list[QueueAt]]] = {}
 
@@ -118,7 +171,7 @@ class Routes:
     async def topics(self) -> frozenset[str]:
         """Return the names of all topics. Raises: ClientError."""
         command = RemotingCommand(int(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER))
-        response = await self._ask(command, "the list of topics")
+        response = await self.name_servers.ask(command, "the list of topics")
         return frozenset(
             decode_response(TopicList, response.body).topic_list if response.body else ()
         )
@@ -134,8 +187,10 @@ class Routes:
         """
         fields = to_ext_fields(TopicRequestHeader(topic=topic))
         command = RemotingCommand(int(RequestCode.GET_ROUTEINFO_BY_TOPIC), ext_fields=fields)
-        response = await self._ask(command, wanted or f"the route of topic {topic}")
-        if response.code == ResponseCode.TOPIC_NOT_EXIST:
+        wanted = wanted or f"the route of topic {topic}"
+        unknown = ResponseCode.TOPIC_NOT_EXIST
+        response = await self.name_servers.ask(command, wanted, (unknown,))
+        if response.code == unknown:
             return None
         try:
             found = decode_response(TopicRouteData, response.body)
@@ -199,28 +254,6 @@ class Routes:
                 NO_TOPIC if route is template is None else NO_WRITES,
             )
         return found
-
-    async def _ask(self, command: RemotingCommand, wanted: str) -> RemotingCommand:
-        """Return the first response with SUCCESS or TOPIC_NOT_EXIST. Raises: ClientError."""
-        reasons = []
-        remedy = "Check that it runs, and the address that was given"
-        for address in tuple(self._name_servers):
-            try:
-                response = await self._connections.invoke(
-                    address, command, timeout_ms=self._options.timeout_ms
-                )
-            except RemotingError as error:
-                reasons.append(f"{address}: {reason_of(error)}")
-                remedy = remedy_of(error) or remedy
-                self._name_servers.remove(address)
-                self._name_servers.append(address)
-                continue
-            if response.code in (ResponseCode.SUCCESS, ResponseCode.TOPIC_NOT_EXIST):
-                return response
-            reasons.append(f"{address} answered {describe(response)}")
-            if response.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
-                remedy = NO_NAME_SERVER
-        raise ClientError(f"no name server gave {wanted}: {'; '.join(reasons)}", remedy)
 
 
 def no_master(topic: str, broker: str) -> ClientError:
