@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wakelog.client.allocation import STRATEGIES, Strategy, allocate, by_machine_room
+from wakelog.client.allocation import (
+    STRATEGIES,
+    Strategy,
+    allocate,
+    by_machine_room,
+    find_strategy,
+)
+from wakelog.client.errors import InvalidArgument
 from wakelog.protocol.body_codec import MessageQueue
 
 
@@ -49,6 +56,13 @@ def test_the_order_of_the_lists_does_not_matter() -> None:
 def test_a_member_that_the_broker_does_not_list_gets_nothing() -> None:
     assert allocate(STRATEGIES["AVG"], queues(4), ["a"], "b") == []
     assert allocate(STRATEGIES["AVG"], [], ["a"], "a") == []
+
+
+def test_a_machine_room_has_no_name_since_it_needs_its_rooms() -> None:
+    with pytest.raises(InvalidArgument, match=r"allocation is 'MACHINE_ROOM', .*by_machine_room"):
+        find_strategy("MACHINE_ROOM")
+    strategy = by_machine_room("r1")
+    assert find_strategy(strategy) is strategy
 
 
 def test_a_machine_room_shares_its_own_queues() -> None:

@@ -11,7 +11,8 @@
 
 Spark's remote reader, its sink, `wakelog hello` and `wakelog admin` use it, too.
 
-Invariants: this package imports `network` and `protocol` only; it knows neither Spark nor Ray.
+Invariants: of wakelog this package imports `network`, `protocol`, `filter`, `compiled` and the
+modules for typed values and Arrow arrays. It knows neither Spark nor Ray.
 """
 
 from wakelog.client.codecs import Codec, JsonCodec, MsgpackCodec

@@ -92,7 +92,10 @@ def allocate_by_machine_room(
 
 
 def by_machine_room(*rooms: str) -> Strategy:
-    """Return the strategy MACHINE_ROOM for these rooms."""
+    """Return Java's strategy MACHINE_ROOM for these rooms, to be given as `allocation`.
+
+    It has no name in STRATEGIES, since it needs the rooms.
+    """
     return partial(allocate_by_machine_room, frozenset(rooms))
 
 
@@ -110,7 +113,8 @@ def find_strategy(given: str | Strategy) -> Strategy:
     if isinstance(given, str):
         strategy = STRATEGIES.get(plain_text("allocation", given))
     if strategy is None:
-        raise not_accepted("allocation", given, f"{', '.join(STRATEGIES)} or a function")
+        accepted = f"{', '.join(STRATEGIES)}, by_machine_room(...) or a function"
+        raise not_accepted("allocation", given, accepted)
     return strategy
 
 

@@ -12,7 +12,7 @@ Invariants:
     - every message below `committable` was acknowledged or filtered out. So a group that goes on
       there loses nothing, and may see again what was acknowledged above it.
     - an ordered queue gives no message before the one in front of it was acknowledged.
-    - nothing is pulled for a queue that `is_full`. One pull may exceed its limits.
+    - nothing is pulled for a queue with a `full_reason`. One pull may exceed its limits.
 
 Source: org.apache.rocketmq.client.impl.consumer.ProcessQueue, DefaultMQPushConsumerImpl#pullMessage
 (4.9.3).
