@@ -137,7 +137,7 @@ class PluginCursor:
     ) -> None:
         """Make nothing and read nothing yet.
 
-        log: not shared with another thread.
+        log: not shared with another thread; `close` closes it.
         log_end: where the log ended when the broker recovered. Anything later was cut then, even if
             the log has grown since.
         """
@@ -147,6 +147,7 @@ class PluginCursor:
         self._config = config
         self._made: Dispatcher | None = None
         self._file = CursorFile(fs, config.paths.root, name)
+        self._log = log
         self._cursor = LogCursor(log, config.delays_ms, functions=functions)
         self._started = False
         self._flushed = -1
@@ -195,6 +196,10 @@ class PluginCursor:
         is_flushed = self._try(self._flush, now_ms)
         self._count()
         return is_flushed
+
+    def close(self) -> None:
+        """Close the log. A plug-in is not closed: it has flushed."""
+        self._log.close()
 
     def statistics(self, readable: int = 0) -> PluginStatistics:
         """Return frozen counters, without a call of the plug-in; any thread may call this.

@@ -1,5 +1,6 @@
 """Plug-ins run at their own pace: one that raises or hangs holds nobody, and is left behind."""
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -58,6 +59,19 @@ def test_a_plugin_gets_the_log_and_is_flushed_at_the_end(tmp_path: Path) -> None
     statistics = threads.statistics()
     assert statistics["running"]["recorder"]["position"] == end
     assert statistics["failures"] == {"broken": "ImportError: no such thing"}
+
+
+def test_a_plugin_that_has_ended_leaves_no_segment_open(tmp_path: Path) -> None:
+    def open_segments() -> set[str]:
+        names = (os.readlink(one) for one in Path("/proc/self/fd").iterdir() if one.is_symlink())
+        return {name for name in names if name.startswith(f"{tmp_path}/")}
+
+    plugin = Recorder("recorder")
+    threads, _ = run(tmp_path, plugin, count=3)
+    wait_until(lambda: len(plugin.offsets) == 3)
+    assert len(open_segments()) == 1
+    threads.stop()
+    assert open_segments() == set()
 
 
 def test_what_a_plugin_has_is_flushed_while_it_runs(

@@ -8,7 +8,7 @@ and FlushConsumeQueueService work on.
 
 import time
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, closing, suppress
 from typing import Any
 
 from wakelog.actors.services.plugin_threads import PluginThreads
@@ -58,53 +58,61 @@ class Dispatch:
         """Open the derived files and find where dispatch begins. Raises: StoreError.
 
         has_process: whether no Broker is in this process.
+
+        Nothing is open after it raised: a Broker tries again and again on a broken disk.
         """
-        self._log = CommitLogReader(fs, config)
-        self._lagging_log = CommitLogReader(fs, config)
-        self._dispatchers: list[CoreDispatcher] = core_dispatchers(
-            fs,
-            config,
-            self._log,
-            skip_segment=config.compat_skip_segment,
-            filters=FilterFile(fs, config.paths.filters) if calculates_bitmaps else None,
-            has_process=has_process,
-        )
-        self.flushed = 0
-        self._checkpoint = Checkpoint(fs, config.paths.checkpoint)
-        self._dispatched = DispatchedFile(fs, config.paths.dispatched)
-        self.core = Reput(
-            fs,
-            self._log,
-            self._dispatchers,
-            config,
-            skip_segment=config.compat_skip_segment,
-            functions=CHOICE.library,
-            lagging=self._make_lagging(config),
-        )
-        recovered = known.dispatch_from is not None
-        dispatch_from = known.dispatch_from
-        self._failed_sync = FailedSyncMark(fs, config.paths)
-        is_doubtful = self._failed_sync.is_set()
-        if is_doubtful:
-            # Also if the Broker recovered meanwhile: the flush below may have failed since.
-            self._dispatched.lower(0)
-            found = recover_derived(fs, config)
-            dispatch_from = found if dispatch_from is None else min(found, dispatch_from)
-        # Who recovered has checked, cut and synced every queue.
-        self._queues.open_later(are_durable=recovered or is_doubtful)
-        self.core.start(
-            known.committed,
-            clean_exit=known.clean_exit and recovered and not is_doubtful,
-            dispatch_from=dispatch_from,
-            dispatched=None if recovered else known.dispatched,
-        )
-        # Make durable what an earlier process left unsynced, before the mark of a failed sync goes.
-        self.run(self.core.prepare_flush())
-        self._failed_sync.clear()
-        self._puts: dict[str, tuple[int, int]] = {}
-        self._step_seconds = Histogram()
-        self.plugins = self._start_plugins(fs, config, known.committed)
-        self.plugins.readable(known.readable)  # what they lack of it waits for no new message
+        with ExitStack() as files:
+            self._log = files.enter_context(closing(CommitLogReader(fs, config)))
+            self._lagging_log = files.enter_context(closing(CommitLogReader(fs, config)))
+            self._dispatchers: list[CoreDispatcher] = core_dispatchers(
+                fs,
+                config,
+                self._log,
+                skip_segment=config.compat_skip_segment,
+                filters=FilterFile(fs, config.paths.filters) if calculates_bitmaps else None,
+                has_process=has_process,
+            )
+            for dispatcher in self._dispatchers:
+                files.enter_context(closing(dispatcher))
+            self.flushed = 0
+            checkpoint = Checkpoint(fs, config.paths.checkpoint)
+            self._checkpoint = files.enter_context(closing(checkpoint))
+            dispatched = DispatchedFile(fs, config.paths.dispatched)
+            self._dispatched = files.enter_context(closing(dispatched))
+            self.core = Reput(
+                fs,
+                self._log,
+                self._dispatchers,
+                config,
+                skip_segment=config.compat_skip_segment,
+                functions=CHOICE.library,
+                lagging=self._make_lagging(config),
+            )
+            recovered = known.dispatch_from is not None
+            dispatch_from = known.dispatch_from
+            self._failed_sync = FailedSyncMark(fs, config.paths)
+            is_doubtful = self._failed_sync.is_set()
+            if is_doubtful:
+                # Also if the Broker recovered meanwhile: the flush below may have failed since.
+                self._dispatched.lower(0)
+                found = recover_derived(fs, config)
+                dispatch_from = found if dispatch_from is None else min(found, dispatch_from)
+            # Who recovered has checked, cut and synced every queue.
+            self._queues.open_later(are_durable=recovered or is_doubtful)
+            self.core.start(
+                known.committed,
+                clean_exit=known.clean_exit and recovered and not is_doubtful,
+                dispatch_from=dispatch_from,
+                dispatched=None if recovered else known.dispatched,
+            )
+            # Make durable what an earlier process left unsynced; then the mark may go.
+            self.run(self.core.prepare_flush())
+            self._failed_sync.clear()
+            self._puts: dict[str, tuple[int, int]] = {}
+            self._step_seconds = Histogram()
+            self.plugins = self._start_plugins(fs, config, known.committed)
+            self.plugins.readable(known.readable)  # what they lack of it waits for no new message
+            self._files = files.pop_all()
 
     def step(self, readable: int) -> DispatchDecision:
         """Dispatch some of what is below `readable`. Raises: StoreError."""
@@ -190,12 +198,7 @@ class Dispatch:
             self._catch_up()
             self.run(self.core.prepare_flush())
         finally:
-            for dispatcher in self._dispatchers:
-                dispatcher.close()
-            self._checkpoint.close()
-            self._dispatched.close()
-            self._log.close()
-            self._lagging_log.close()
+            self._files.close()
 
     def _catch_up(self) -> None:
         """Finish the index, or a part of it."""

@@ -90,6 +90,7 @@ class PluginThread:
                     self._log.error("plug-in waits", plugin=self._cursor.name, exc_info=error)
                 with self._changed:
                     self._changed.wait_for(lambda: self._stopping, AGAIN_SECONDS)
+        self._cursor.close()
 
     def _work(self) -> None:
         flushed_at = time.monotonic()
