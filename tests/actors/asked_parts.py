@@ -24,9 +24,18 @@ class Given:
 
 
 class Asked:
-    """What parts were asked. gives: what methods return, by `part.method`; `Given` if awaited."""
+    """What parts were asked.
 
-    def __init__(self, gives: dict[str, Any] | None = None, fails: str = "") -> None:
+    gives: what methods return, by `part.method`; `Given` if awaited. error: what `fails` raises.
+    """
+
+    def __init__(
+        self,
+        gives: dict[str, Any] | None = None,
+        fails: str = "",
+        error: Exception | None = None,
+    ) -> None:
+        self._error = error
         self.calls: list[tuple[Any, ...]] = []
         self.gives = gives or {}
         self.fails = fails
@@ -40,7 +49,7 @@ class Asked:
         """Write a call down, with its arguments, and return what it gives."""
         self.calls.append((name, *given, *named.values()))
         if name == self.fails:
-            raise Failed(name)
+            raise self._error or Failed(name)
         return self.gives.get(name, Given())
 
     def function(self, name: str) -> Callable[..., Any]:

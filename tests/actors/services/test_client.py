@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
+import msgspec
 import pytest
 from msgspec import structs
 
@@ -101,6 +102,54 @@ async def test_the_death_of_its_process_is_known_at_once_and_ends_calls(
         with pytest.raises(ServiceLost, match="has died"):
             await call
         await lost.wait()
+    await client.stop()
+
+
+@on_loop
+async def test_between_its_loss_and_the_next_attach_a_service_is_not_called() -> None:
+    found: list[bool] = []
+
+    def attach(request: dict[str, Any]) -> dict[str, Any]:
+        found.append(client.is_attached)
+        return {"process_id": calls.process_id}
+
+    calls = FakeCalls(attach=attach)
+    client = Client(calls, on_lost=lambda: found.append(client.is_attached))
+    await attached(client)
+    client.mark_lost()
+    while client.attached_count < 2:
+        await asyncio.sleep(0)
+    assert found == [False, False, False] and client.is_attached
+    await client.stop()
+
+
+@pytest.mark.parametrize(
+    ("attached_with", "sends_again"), [("none", False), ("same", False), ("other", True)]
+)
+@pytest.mark.parametrize("takes_an_attach", [False, True])
+@on_loop
+async def test_settings_that_changed_during_an_attach_are_sent_and_may_take_another(
+    attached_with: str, sends_again: bool, takes_an_attach: bool
+) -> None:
+    sent: list[dict[str, Any]] = []
+
+    def use_settings(epoch: int, store: dict[str, Any]) -> bool:
+        sent.append(store)
+        return takes_an_attach and len(sent) == 1
+
+    client = Client(FakeCalls(use_settings=use_settings))
+    config = client.broker.plan.settings.store
+    other = structs.replace(config, flush_interval_commit_log_ms=77)
+    first = {"none": None, "same": config, "other": other}[attached_with]
+    known = [attach_request(store=first)]
+    client.keep_attached(lambda: known.pop() if known else attach_request(store=config))
+    await client.wait_attached()
+    while client.attached_count < 1 + (sends_again and takes_an_attach):
+        await asyncio.sleep(0)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert sent == [msgspec.to_builtins(config)] * sends_again
+    assert client.attached_count == 1 + (sends_again and takes_an_attach)
     await client.stop()
 
 
@@ -338,8 +387,9 @@ async def test_a_service_is_called_whenever_a_period_brought_nothing_until_all_i
     assert (client.positions, client.asked_at) == ([], asked_at)
     client.positions, client.wanted = [11], 12
     client.recheck_later()
+    client.timer.start(60.0)
     await client.stop_work()
-    assert not client.recheck_timer.is_running
+    assert not client.recheck_timer.is_running and not client.timer.is_running
     await client.stop()
 
 

@@ -1,24 +1,34 @@
 """What Reput opens when it is attached: files that are durable, and a checkpoint that says so."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
+from tests.actors.asked_parts import Asked
 from tests.actors.plans import service_plan
 from tests.actors.stores import fill, known_of, open_plan_store
-from tests.fakes.stores import open_queue_writer, open_store, put
+from tests.fakes.memory_file_system import MemoryFileSystem
+from tests.fakes.stores import open_queue_writer, open_store, put, store_config
 from wakelog.actors.services.dispatch import (
     Dispatch,
 )
+from wakelog.actors.services.plugin_threads import PluginThreads
 from wakelog.actors.services.session import AttachRequest
+from wakelog.dispatchers.consume_queue import ConsumeQueueDispatcher
+from wakelog.dispatchers.lagging_dispatcher import LaggingDispatcher
 from wakelog.dispatchers.reput import FlushJob, Reput
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.checkpoint import decode_checkpoint
 from wakelog.storage.durability.deleted_topics import read_deleted_topics
 from wakelog.storage.durability.dispatched import read_dispatched
+from wakelog.storage.durability.marks import FailedSyncMark
 from wakelog.storage.errors import StoreFailed
 from wakelog.storage.file_system import FileSystem
+from wakelog.storage.message_store import MessageStore
 
 
 def test_what_was_dispatched_is_durable_and_noted_when_it_is_closed(tmp_path: Path) -> None:
@@ -250,3 +260,110 @@ def test_deletions_of_a_master_wait_until_dispatch_is_whole(
             {} if state else {"T": 5}
         )
         dispatch.close()
+
+
+@pytest.mark.parametrize("stored_ms", [0, 5])
+@pytest.mark.parametrize("index_ms", [None, 0, 7])
+@pytest.mark.parametrize("fails", ["", "job.run", "checkpoint.sync", "dispatched.note"])
+def test_a_flush_is_noted_in_order_and_only_once_it_is_durable(
+    fails: str, index_ms: int | None, stored_ms: int
+) -> None:
+    """The mark of a failed sync is set if the files themselves failed."""
+    error = StoreFailed("/store", "sync", OSError(5, "Input/output error"))
+    asked = Asked(fails=fails, error=error)
+    dispatch: Any = object.__new__(Dispatch)
+    vars(dispatch).update(
+        flushed=10,
+        _checkpoint=asked.part("checkpoint"),
+        _dispatched=asked.part("dispatched"),
+        _failed_sync=asked.part("mark"),
+    )
+    values = {"store_timestamp_ms": stored_ms, "index_timestamp_ms": index_ms}
+    job = asked.part("job", **values, position=90, index_end="end")
+    steps: list[tuple[Any, ...]] = [("job.run",)]
+    steps += [("checkpoint.set_logics", 5)] if stored_ms else []
+    steps += [] if index_ms is None else [("checkpoint.set_index", index_ms)]
+    steps += [("checkpoint.sync",), ("dispatched.note", 90, "end")]
+    if not fails:
+        dispatch.run(job)
+        assert asked.calls == steps and dispatch.flushed == 90
+        return
+    with pytest.raises(StoreFailed):
+        dispatch.run(job)
+    done = steps[: [name for name, *_ in steps].index(fails) + 1]
+    assert asked.calls == done + ([("mark.set",)] if fails == "job.run" else [])
+    assert dispatch.flushed == 10
+
+
+@pytest.mark.parametrize("clean_exit", [False, True])
+@pytest.mark.parametrize("recovered", [False, True])
+@pytest.mark.parametrize("is_doubtful", [False, True])
+def test_where_dispatch_begins_and_what_it_trusts(
+    monkeypatch: pytest.MonkeyPatch, clean_exit: bool, recovered: bool, is_doubtful: bool
+) -> None:
+    """Behind a failed sync everything is checked again; what is readable waits for no message."""
+    asked, disk, config = Asked(), MemoryFileSystem(), store_config()
+    with closing_store(disk, config) as store:
+        put(store, b"1", b"2", properties_text="KEYS\1k\2")
+        end = store.log.appended_offset
+        if is_doubtful:
+            FailedSyncMark(disk, config.paths).set()
+        known = msgspec.structs.replace(
+            msgspec.convert(known_of(store), AttachRequest),
+            committed=end,
+            readable=end - 1,
+            dispatched=0,
+            dispatch_from=0 if recovered else None,
+            clean_exit=clean_exit,
+        )
+        for kind, name in ((ConsumeQueueDispatcher, "open_later"), (Reput, "start")):
+            monkeypatch.setattr(kind, name, noting(asked, getattr(kind, name)))
+        monkeypatch.setattr(PluginThreads, "readable", noting(asked, PluginThreads.readable))
+        dispatch = Dispatch(disk, config, known)
+        trusts = clean_exit and recovered and not is_doubtful
+        begin = 0 if recovered or is_doubtful else None
+        assert asked.calls == [
+            ("open_later", recovered or is_doubtful),
+            ("start", end, trusts, begin, None if recovered else 0),
+            ("readable", end - 1),
+        ]
+        dispatch.step(end)
+        assert asked.calls[3:] == [("readable", end)]
+        dispatch.close()
+    assert not FailedSyncMark(disk, config.paths).is_set()
+
+
+def noting(asked: Asked, method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method that does the same and writes its calls down."""
+
+    def noted(own: Any, *given: Any, **named: Any) -> Any:
+        asked.call(method.__name__, *given, **named)
+        return method(own, *given, **named)
+
+    return noted
+
+
+@contextmanager
+def closing_store(disk: FileSystem, config: StoreConfig) -> Iterator[MessageStore]:
+    store = open_store(disk, config)
+    yield store
+    store.close(dispatch_behind_bytes=1)
+
+
+@pytest.mark.parametrize("has_index", [False, True])
+def test_an_index_that_is_behind_is_finished_at_the_end(
+    monkeypatch: pytest.MonkeyPatch, has_index: bool
+) -> None:
+    disk, config = MemoryFileSystem(), store_config(message_index_enable=has_index)
+    left, followers = [True, True, False], list[object]()
+    with closing_store(disk, config) as store:
+        make = Reput.__init__
+
+        def made(core: Reput, *given: Any, follower: Any, **named: Any) -> None:
+            followers.append(None if follower is None else type(follower))
+            make(core, *given, follower=follower, **named)
+
+        monkeypatch.setattr(Reput, "__init__", made)
+        monkeypatch.setattr(Reput, "catch_up", lambda *_: left.pop(0))
+        Dispatch(disk, config, msgspec.convert(known_of(store), AttachRequest)).close()
+    assert followers == [LaggingDispatcher if has_index else None] and left == []

@@ -4,9 +4,11 @@ import asyncio
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Self
 from unittest import mock
 
@@ -46,6 +48,7 @@ from wakelog.storage.retention import retention_files
 from wakelog.storage.retention.leases import LEASE_MS, read_leases
 from wakelog.storage.retention.retention import HOUR_MS
 from wakelog.storage.retention.snapshot import read_snapshot
+from wakelog.telemetry.logs import Log, logger
 
 EVERY_HOUR = ";".join(str(hour) for hour in range(24))
 
@@ -451,3 +454,48 @@ def test_each_removed_segment_is_a_line_and_followed_by_a_pause(
         removed = [line for line in caplog.messages if "segment removed" in line]
         assert len(removed) == 2 and all("timeup" in line for line in removed)
         assert pauses == [0.001, 0.001]
+
+
+def test_a_release_waits_for_the_sums_while_the_segments_are_open(
+    plan: ServicePlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[tuple[str, bool]] = []
+
+    def start_thread(work: Any, on_failed: object, *, name: str) -> Any:
+        return SimpleNamespace(join=lambda: ended.append((name, work.args[1].is_set())))
+
+    module = RetentionService.__module__
+    monkeypatch.setattr(f"{module}.start_thread", start_thread)
+    with attached_service(RetentionService, plan) as (service, _):
+        monkeypatch.setattr(
+            service.attached._segments, "close", lambda: ended.append(("segments", True))
+        )
+        service.release()
+        assert ended == [("sums", True), ("segments", True)]
+
+
+def test_sums_are_kept_at_the_keepers_pace_and_again_after_an_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """What changed is said at once, and the keeper is closed at the end."""
+    outcomes: list[int | Exception] = [250, OSError(5, "Input/output error"), 0]
+    news, pauses, said = deque[str](), list[float](), list[int]()
+
+    def step(now_ms: int) -> int:
+        news.append(f"block {len(outcomes)} changed")
+        outcome = outcomes.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def wait(seconds: float) -> bool:
+        pauses.append(seconds)
+        said.append(caplog.text.count("changed"))
+        return not outcomes
+
+    keeper: Any = SimpleNamespace(step=step, news=news, close=lambda: said.append(-1))
+    own: Any = SimpleNamespace(_errors=logger(Log.STORE_ERROR))
+    stopping: Any = SimpleNamespace(wait=wait)
+    RetentionService._keep_sums(own, keeper, stopping)
+    assert pauses == [0, 0.25, 60, 0]
+    assert said == [0, 1, 2, 3, -1] and caplog.text.count("sums not kept") == 1
