@@ -70,10 +70,6 @@ class LogReader(SpanReader, Protocol):
         """Read the directories again; return whether segments came or went."""
         ...
 
-    def close(self) -> None:
-        """Close the segments; the next read opens them again."""
-        ...
-
 
 class BadStretch(NamedTuple):
     """Bytes [begin, end) of the log that were passed over, and the reason at `begin`."""

@@ -19,7 +19,7 @@ Invariants:
 from collections.abc import Callable, Iterable
 from functools import partial
 from importlib.metadata import EntryPoint, entry_points
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from wakelog.compiled.columns import ScanFunctions
 from wakelog.dispatchers.cursor_file import CursorFile, is_dispatcher_name
@@ -121,13 +121,21 @@ class RetentionHold:
         return not self.left_behind
 
 
+class PluginLogReader(LogReader, Protocol):
+    """A reader of the log that one plug-in has for itself."""
+
+    def close(self) -> None:
+        """Close the segments."""
+        ...
+
+
 class PluginCursor:
     """Runs one plug-in over the log, in a thread of its own."""
 
     def __init__(
         self,
         fs: FileSystem,
-        log: LogReader,
+        log: PluginLogReader,
         name: str,
         make: MakeDispatcher,
         config: StoreConfig,
