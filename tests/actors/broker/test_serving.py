@@ -16,7 +16,7 @@ from wakelog.actors.broker import service
 from wakelog.actors.broker.service import DECIDED_BY_THE_REGISTER, BrokerService, make_parser
 from wakelog.actors.services.reput import ReputClient
 from wakelog.broker.broker import POSITIONS
-from wakelog.broker.trouble import Trouble
+from wakelog.broker.trouble import Trouble, notice_text
 from wakelog.storage.errors import NotWriteable, StoreFailed
 from wakelog.storage.live_settings import TABLE
 
@@ -453,3 +453,49 @@ def test_a_drain_asks_five_times_a_second_and_says_each_reason_once(
     assert run_skipping(main) == pytest.approx(5.0, abs=0.21)
     waits = ("producers to move", "held pulls to end", "broker drained")
     assert [caplog.text.count(words) for words in waits] == [1, 1, 1]
+
+
+class Accounts(list[str]):
+    """A table of accounts. white_addresses: those that need none."""
+
+    white_addresses: tuple[str, ...] = ()
+
+
+@pytest.mark.parametrize("is_member", [False, True])
+@pytest.mark.parametrize(
+    ("accounts", "addresses", "is_usable"),
+    [
+        (None, (), True),
+        ([], (), False),
+        ([], ("10.0.0.1",), True),
+        (["a"], (), True),
+        (["a"], ("10.0.0.1",), True),
+    ],
+)
+@on_loop
+async def test_a_user_hears_of_unusable_accounts_the_store_tables_and_the_group(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    accounts: list[str] | None,
+    addresses: tuple[str, ...],
+    is_usable: bool,
+    is_member: bool,
+) -> None:
+    made = Made(monkeypatch, tmp_path, Role(is_member=is_member))
+    access: Any = None
+    if accounts is not None:
+        table = Accounts(accounts)
+        table.white_addresses = addresses
+        access = SimpleNamespace(table=table, main_file="plain_acl.yml")
+    made.service.broker.state.access = access
+    monkeypatch.setattr(service, "recovery_notices", lambda report: [f"of {report}"])
+    made.service._backup_notices = {"topics.json": OLD}
+    if made.service.member is not None:
+        vars(made.service.member)["notices"] = ["of the group"]
+    first = "every request is refused until plain_acl.yml has an account"
+    assert made.service.notices == [
+        *([] if is_usable else [first]),
+        "of found",
+        notice_text("topics.json", OLD),
+        *(["of the group"] if is_member else []),
+    ]

@@ -48,7 +48,7 @@ from wakelog.storage.retention import retention_files
 from wakelog.storage.retention.leases import LEASE_MS, read_leases
 from wakelog.storage.retention.retention import HOUR_MS
 from wakelog.storage.retention.snapshot import read_snapshot
-from wakelog.telemetry.logs import Log, logger
+from wakelog.telemetry.logs import Log, News, logger
 
 EVERY_HOUR = ";".join(str(hour) for hour in range(24))
 
@@ -499,3 +499,39 @@ def test_sums_are_kept_at_the_keepers_pace_and_again_after_an_error(
     RetentionService._keep_sums(own, keeper, stopping)
     assert pauses == [0, 0.25, 60, 0]
     assert said == [0, 1, 2, 3, -1] and caplog.text.count("sums not kept") == 1
+
+
+@pytest.mark.parametrize(
+    ("removed", "gone_before"), [([], 0), ([0], 100), ([0, 100], 200), ([100, 0], 200), ([300], 0)]
+)
+def test_leases_below_what_a_full_disk_removes_are_lost_and_their_file_is_saved(
+    caplog: pytest.LogCaptureFixture, removed: list[int], gone_before: int
+) -> None:
+    """A file that cannot be saved is said once, until it was saved."""
+    lost: list[tuple[int, str]] = []
+    outcomes = ["full", "full", "", "full"]
+
+    def lose_below(offset: int, reason: str) -> list[Any]:
+        lost.append((offset, reason))
+        return [SimpleNamespace(holder="reader", begin=5, end=50)]
+
+    def save_changes() -> None:
+        if cause := outcomes.pop(0):
+            raise StoreFailed("leases", cause, OSError(28, "No space left on device"))
+
+    files = [SimpleNamespace(start_offset=at, end_offset=at + 100) for at in (0, 100, 200)]
+    used = SimpleNamespace(log_used_percent=70, queue_used_percent=91)
+    own: Any = SimpleNamespace(
+        _core=SimpleNamespace(statistics=lambda: used),
+        _segments=SimpleNamespace(files=files),
+        _book=SimpleNamespace(lose_below=lose_below, save_changes=save_changes),
+        _lease_failures=News(),
+        _log=logger(Log.STORE),
+    )
+    decision: Any = SimpleNamespace(remove=removed)
+    said: list[int] = []
+    while outcomes:
+        RetentionService._end_leases(own, decision)
+        said.append(caplog.text.count("leases not saved"))
+    assert lost == [(gone_before, "a disk of the store was 91 % full")] * 4
+    assert said == [1, 1, 1, 2] and caplog.text.count("lease lost") == 4
