@@ -331,13 +331,12 @@ async def test_queues_are_removed_one_removal_after_the_other() -> None:
 def test_work_of_the_pool_and_registrations_go_to_their_parts() -> None:
     asked = Asked()
     own, task = made(asked), SimpleNamespace(request=COMMAND, resume="resume", at_end=None)
-    own.server.run_steps = "steps"
-    effect = InPool(len)
+    effect = InPool(list)
     own._in_pool(effect, task)
     task.at_end()
     own._await_registration(Registered(2.5), task)
     assert asked.calls == [
-        ("pool.run", effect, task, "steps"),
+        ("pool.run", effect, task),
         ("times.processed", COMMAND, 6.0),
         ("name_servers.after_registration", "resume", 2.5),
     ]

@@ -355,15 +355,15 @@ def test_an_index_that_is_behind_is_finished_at_the_end(
     monkeypatch: pytest.MonkeyPatch, has_index: bool
 ) -> None:
     disk, config = MemoryFileSystem(), store_config(message_index_enable=has_index)
-    left, followers = [True, True, False], list[object]()
+    left, found = [True, True, False], list[object]()
     with closing_store(disk, config) as store:
         make = Reput.__init__
 
-        def made(core: Reput, *given: Any, follower: Any, **named: Any) -> None:
-            followers.append(None if follower is None else type(follower))
-            make(core, *given, follower=follower, **named)
+        def made(core: Reput, *given: Any, lagging: Any, **named: Any) -> None:
+            found.append(None if lagging is None else type(lagging))
+            make(core, *given, lagging=lagging, **named)
 
         monkeypatch.setattr(Reput, "__init__", made)
         monkeypatch.setattr(Reput, "catch_up", lambda *_: left.pop(0))
         Dispatch(disk, config, msgspec.convert(known_of(store), AttachRequest)).close()
-    assert followers == [LaggingDispatcher if has_index else None] and left == []
+    assert found == [LaggingDispatcher if has_index else None] and left == []
