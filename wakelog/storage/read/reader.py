@@ -113,11 +113,9 @@ class LogView(NamedTuple):
 class GetRequest(NamedTuple):
     """Which messages of one queue to get, from `queue_offset` on.
 
-    codes: the tags codes of entries that pass, which are 64-bit numbers; None lets every entry
-        pass.
+    codes: the 64-bit tags codes of entries that pass; None lets every entry pass.
     blocking: False never waits for the disk; the result is then None if it would have to.
-    match_record: called with the stored record of an entry that passed; None lets every record
-        pass, and reads only those that are sent.
+    match_record: called with each record of such an entry; None reads only what is sent.
     match_unit: called with store time and bitmap of an entry's extension unit; None lets every
         entry pass. An entry without a unit passes.
     by_bytes: `count_max` and the configured bytes end the batch, not the configured counts.
