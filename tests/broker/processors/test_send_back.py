@@ -266,3 +266,32 @@ def test_it_chooses_a_queue_that_the_retry_topic_has(
     due = [delivered_draft(record) for record in harness.store.messages("SCHEDULE_TOPIC_XXXX", 2)]
     chosen = {draft.queue_id for draft in due if draft is not None}
     assert len(due) == 40 and chosen == set(range(max(1, min(read, write))))
+
+
+@pytest.mark.parametrize(
+    ("level", "topic", "queue_id"),
+    [("0", "SCHEDULE_TOPIC_XXXX", 2), ("1", "SCHEDULE_TOPIC_XXXX", 0), ("-1", "%DLQ%g", 0)],
+)
+def test_each_message_that_comes_back_is_counted_where_it_goes(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, level: str, topic: str, queue_id: int
+) -> None:
+    counted: list[tuple[object, ...]] = []
+    for name in ("count_put_again", "count_parked", "count_send_back"):
+
+        def count(_: object, *of: object, name: str = name) -> None:
+            counted.append((name, *of))
+
+        monkeypatch.setattr(type(harness.broker.state.traffic), name, count)
+    harness.beat("g")
+    put(harness)
+    assert back(harness, delayLevel=level).code == ResponseCode.SUCCESS
+    (stored,) = harness.store.messages(topic, queue_id)
+    size_bytes = stored.size_bytes
+    is_parked = topic != "%DLQ%g"
+    parked = [("count_parked", queue_id, size_bytes)] * is_parked
+    assert counted == [
+        ("count_put_again", topic, size_bytes),
+        *parked,
+        ("count_send_back", "T", "g"),
+    ]
+    assert harness.broker.state.delayed.parked_count == is_parked
