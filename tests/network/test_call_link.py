@@ -5,11 +5,17 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from tests.fakes.skipped_time import run_skipping
 from tests.network.fakes import FakeHandler
 from tests.network.test_server import make_server
 from wakelog.network.call_channels import CallChannels
-from wakelog.network.call_link import CallLink
-from wakelog.network.call_transport import CallAnswer
+from wakelog.network.call_link import CLOSE_SECONDS_MAX, CallLink
+from wakelog.network.call_transport import (
+    CHUNK_BYTES_MAX,
+    NO_CHUNK,
+    CallAnswer,
+    CallTransport,
+)
 from wakelog.network.client import RemotingClient
 from wakelog.network.errors import ConnectFailed, SendFailed
 from wakelog.network.server import Server
@@ -131,3 +137,85 @@ def test_a_dead_actor_fails_requests_and_connecting() -> None:
         await pair.server.close(grace_seconds=0)
 
     run(scenario)
+
+
+class HungPeer:
+    """The other end: what it is asked, and which of its answers never comes or fails."""
+
+    def __init__(self, fails: str, hangs: str) -> None:
+        self.fails, self.hangs = fails, hangs
+        self.asked: list[tuple[str, int, int]] = []
+        self.is_closed = asyncio.Event()
+
+    async def open_channel(self) -> str:
+        return "name"
+
+    async def answer(self, call: str, number: int, data: bytes) -> None:
+        self.asked.append((call, number, len(data)))
+        if call == self.fails:
+            raise ConnectionError("the actor died")
+        if call == self.hangs:
+            await asyncio.Event().wait()
+
+    async def exchange(self, channel: str, number: int, data: bytes) -> CallAnswer:
+        await self.answer("wait" if number == NO_CHUNK else "bring", number, data)
+        if number == NO_CHUNK:
+            await self.is_closed.wait()
+        return CallAnswer(NO_CHUNK, b"", not self.is_closed.is_set())
+
+    async def close_channel(self, channel: str, number: int, data: bytes) -> None:
+        await self.answer("close", number, data)
+        self.is_closed.set()
+
+
+class Lost(asyncio.Protocol):
+    """A client's end, and when it was lost."""
+
+    def __init__(self) -> None:
+        self.lost: list[tuple[float, Exception | None]] = []
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, CallTransport)
+        self.transport = transport
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.lost.append((asyncio.get_running_loop().time(), exc))
+
+
+@pytest.mark.parametrize("waits", [False, True])
+@pytest.mark.parametrize(
+    ("written", "fails", "hangs", "asked", "seconds"),
+    [
+        ([], "", "", [("close", NO_CHUNK, 0)], 0),
+        ([3], "", "", [("close", 0, 3)], 0),
+        ([CHUNK_BYTES_MAX, 2, 1], "", "", [("bring", 0, CHUNK_BYTES_MAX), ("close", 1, 3)], 0),
+        ([3], "close", "", [("close", 0, 3)], 0),
+        ([3], "", "close", [("close", 0, 3)], CLOSE_SECONDS_MAX),
+        ([CHUNK_BYTES_MAX, 1], "bring", "", [("bring", 0, CHUNK_BYTES_MAX)], 0),
+        ([CHUNK_BYTES_MAX, 1], "", "bring", [("bring", 0, CHUNK_BYTES_MAX)], CLOSE_SECONDS_MAX),
+    ],
+)
+def test_a_client_that_closes_brings_the_rest_and_is_lost_whatever_the_server_does(
+    written: list[int],
+    fails: str,
+    hangs: str,
+    asked: list[tuple[str, int, int]],
+    seconds: float,
+    *,
+    waits: bool,
+) -> None:
+    async def main() -> None:
+        peer, client = HungPeer(fails, hangs), Lost()
+        await CallLink(peer, client).open()
+        if waits:
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        for size_bytes in written:
+            client.transport.write(b"x" * size_bytes)
+        client.transport.close()
+        await asyncio.sleep(2 * CLOSE_SECONDS_MAX)
+        assert peer.asked == [("wait", NO_CHUNK, 0)] * waits + asked
+        assert client.lost == [(seconds, None)]
+        assert len(asyncio.all_tasks()) == 1
+
+    run_skipping(main)

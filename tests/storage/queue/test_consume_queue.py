@@ -1,5 +1,8 @@
 """Reading a queue that another process writes: ends, entries of one file, search by time."""
 
+from collections.abc import Callable
+from itertools import product
+
 import pytest
 
 from tests.fakes.logs import write_file
@@ -7,7 +10,7 @@ from tests.fakes.memory_file_system import MemoryFileSystem
 from wakelog.storage.errors import StoreFailed
 from wakelog.storage.log.mapped_file import OpenFiles
 from wakelog.storage.paths import offset_name
-from wakelog.storage.queue.consume_queue import ConsumeQueue
+from wakelog.storage.queue.consume_queue import ColdEntry, ConsumeQueue
 from wakelog.storage.queue.entries import ENTRY, PADDING_ENTRY, QueueEntry
 
 DIRECTORY = "/store/consumequeue/T/0"
@@ -68,6 +71,23 @@ def test_not_waiting_for_the_disk(fs: MemoryFileSystem) -> None:
     fs.cold = True
     assert queue.entries_nowait(2, 2) is None
     assert queue.entries(2, 2) == entries(2, 4)
+
+
+def test_a_search_waits_for_the_disk_unless_it_must_not(fs: MemoryFileSystem) -> None:
+    searches: dict[str, Callable[..., int]] = {
+        "readable": lambda queue, **more: queue.end_of_readable(15 * SIZE, **more),
+        "min": lambda queue, **more: queue.min_queue_offset(3 * SIZE, 15, **more),
+    }
+    write(fs, entries(0, 15))
+    for search, expected in (("readable", 15), ("min", 3)):
+        for is_cold, kept in product((False, True), ({}, {"blocking": True}, {"blocking": False})):
+            queue, fs.cold = open_queue(fs), is_cold
+            if is_cold and kept == {"blocking": False}:
+                with pytest.raises(ColdEntry):
+                    searches[search](queue, **kept)
+            else:
+                assert searches[search](queue, **kept) == expected
+    assert fs.cold and open_queue(fs).end_of_written() == 15
 
 
 @pytest.mark.parametrize("count", range(31))
