@@ -2,7 +2,14 @@
 
 from datetime import datetime
 
-from wakelog.broker.store_stats import PUT_TIMES_COUNT, StoreStats, StoreTotals
+import pytest
+
+from wakelog.broker.store_stats import (
+    DISTRIBUTION_MS,
+    PUT_TIMES_COUNT,
+    StoreStats,
+    StoreTotals,
+)
 
 NOON_MS = int(datetime(2026, 11, 23, 12).timestamp()) * 1000
 
@@ -75,3 +82,23 @@ def test_the_totals_of_midnight_move_on_with_the_local_day() -> None:
         stats.sample(NOON_MS + hour * 3_600_000, totals, never)
         seen.append((stats.yesterday_morning.put_count, stats.today_morning.put_count))
     assert seen == [(0, 0), (0, 0), (0, 13), (0, 13), (13, 37)]
+
+
+@pytest.mark.parametrize(
+    ("later_ms", "is_read"),
+    [(-1, True), (0, False), (1, False), (DISTRIBUTION_MS - 1, False), (DISTRIBUTION_MS, True)],
+)
+def test_times_of_puts_are_read_again_after_so_long_or_when_the_clock_is_set_back(
+    later_ms: int, *, is_read: bool
+) -> None:
+    stats, reads = StoreStats(NOON_MS), list[int]()
+
+    def put_times() -> list[int]:
+        reads.append(0)
+        return never()
+
+    begin_ms = NOON_MS + DISTRIBUTION_MS
+    stats.sample(begin_ms, StoreTotals(0, 0, 0, 0), put_times)
+    assert len(reads) == 1
+    stats.sample(begin_ms + later_ms, StoreTotals(0, 0, 0, 0), put_times)
+    assert len(reads) == 1 + is_read
