@@ -276,7 +276,7 @@ def test_each_message_that_comes_back_is_counted_where_it_goes(
     harness: Harness, monkeypatch: pytest.MonkeyPatch, level: str, topic: str, queue_id: int
 ) -> None:
     counted: list[tuple[object, ...]] = []
-    for name in ("count_put_again", "count_parked", "count_send_back"):
+    for name in ("count_put_again", "count_delayed", "count_send_back"):
 
         def count(_: object, *of: object, name: str = name) -> None:
             counted.append((name, *of))
@@ -287,11 +287,11 @@ def test_each_message_that_comes_back_is_counted_where_it_goes(
     assert back(harness, delayLevel=level).code == ResponseCode.SUCCESS
     (stored,) = harness.store.messages(topic, queue_id)
     size_bytes = stored.size_bytes
-    is_parked = topic != "%DLQ%g"
-    parked = [("count_parked", queue_id, size_bytes)] * is_parked
+    is_delayed = topic != "%DLQ%g"
+    delayed = [("count_delayed", queue_id, size_bytes)] * is_delayed
     assert counted == [
         ("count_put_again", topic, size_bytes),
-        *parked,
+        *delayed,
         ("count_send_back", "T", "g"),
     ]
-    assert harness.broker.state.delayed.parked_count == is_parked
+    assert harness.broker.state.delayed.delayed_count == is_delayed
