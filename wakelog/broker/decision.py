@@ -43,6 +43,7 @@ class AwaitFlush(msgspec.Struct):
     deadline_ms: when it no longer waits for the disk.
     failure: the code of the response if the disk takes too long.
     replica_deadline_ms: when it no longer waits for a slave; None if it does not.
+    replica_failure: the code of the response if the slave takes too long.
     waits_for_disk: whether it waits for ``flushed >= physical_offset_end``.
     """
 
@@ -51,6 +52,7 @@ class AwaitFlush(msgspec.Struct):
     deadline_ms: int
     failure: int = ResponseCode.FLUSH_DISK_TIMEOUT
     replica_deadline_ms: int | None = None
+    replica_failure: int = ResponseCode.FLUSH_SLAVE_TIMEOUT
     waits_for_disk: bool = True
 
     def timed_out(self) -> RemotingCommand:
@@ -64,7 +66,7 @@ class AwaitFlush(msgspec.Struct):
 
     def replica_timed_out(self) -> RemotingCommand:
         """Return the response at the slave's deadline; its code goes before the disk's."""
-        self.response.code = ResponseCode.FLUSH_SLAVE_TIMEOUT
+        self.response.code = self.replica_failure
         return self.response
 
     def flush_failed(self, remark: str) -> RemotingCommand:

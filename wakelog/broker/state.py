@@ -44,6 +44,7 @@ from wakelog.protocol.bodies import DataVersion, SubscriptionGroupConfig
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, make_request
 from wakelog.protocol.errors import RemoteProtocolError
+from wakelog.protocol.java import parse_boolean
 from wakelog.storage.config import BrokerRole, FlushDiskType
 from wakelog.storage.message_store import MessageStore
 from wakelog.storage.read.read_ahead_windows import ReadAheadWindows
@@ -53,7 +54,11 @@ SLAVE_COMMITS_MAX = 100_000
 
 
 class BrokerState:
-    """Everything that a processor may read or change."""
+    """Everything that a processor may read or change.
+
+    waits_for_puts: whether the response to a put may have to wait.
+    awaits_confirmed: whether this broker is the master of a group; then it is a SYNC_MASTER.
+    """
 
     def __init__(
         self, settings: BrokerSettings, store: MessageStore, random: Random, now_ms: int
@@ -109,6 +114,7 @@ class BrokerState:
         self.is_slave = role is BrokerRole.SLAVE
         self.is_sync_master = role is BrokerRole.SYNC_MASTER
         self.is_sync_flush = flush is FlushDiskType.SYNC_FLUSH
+        self.waits_for_puts = self.is_sync_master or self.is_sync_flush
         self.awaits_confirmed = False
         self.is_draining = False
         self._push_count = 0
@@ -145,20 +151,36 @@ class BrokerState:
             fields = {"consumerGroup": group}
             self.push(channel_id, RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, fields)
 
-    def await_flush(
+    def when_kept(
         self,
         response: RemotingCommand,
         physical_offset_end: int,
         now_ms: int,
-        failure: int,
+        wait: str | None,
         *,
-        needs_replica: bool = False,
+        keeps_code: bool = False,
     ) -> RemotingCommand | AwaitFlush:
-        """Let the response to a put wait for the disk, if flush is synchronous.
+        """Let the response to a put wait for the disk and for a slave, as this broker is set.
 
-        failure: the code of the response if the disk takes too long.
-        needs_replica: let it wait for a slave, too.
+        wait: the property WAIT of the message.
+        keeps_code: a wait in vain leaves the code as it is, as in 4.9.3 after all puts but a send.
+            In a group it still fails if a replica is late, however far that is behind: the next
+            master may lack the message.
         """
+        if not self.waits_for_puts or (wait is not None and not parse_boolean(wait)):
+            return response
+        failure: int = ResponseCode.FLUSH_DISK_TIMEOUT
+        replica_failure: int = ResponseCode.FLUSH_SLAVE_TIMEOUT
+        needs_replica = self.is_sync_master and self.replicas.can_take(physical_offset_end)
+        if keeps_code:
+            failure = response.code
+            if self.awaits_confirmed:
+                needs_replica = True
+            else:
+                replica_failure = response.code
+        elif self.is_sync_master and not needs_replica:
+            # 4.9.3 reports that after the message is stored (fact 23).
+            failure = response.code = ResponseCode.SLAVE_NOT_AVAILABLE
         if not (self.is_sync_flush or needs_replica):
             return response
         config = self.store_config
@@ -168,6 +190,7 @@ class BrokerState:
             now_ms + config.sync_flush_timeout_ms,
             failure,
             now_ms + config.slave_timeout_ms if needs_replica else None,
+            replica_failure,
             self.is_sync_flush,
         )
 

@@ -83,11 +83,34 @@ def test_a_reply_need_not_be_stored() -> None:
     assert not harness.store.log
 
 
-def test_a_stored_reply_waits_for_the_disk() -> None:
-    harness = Harness(flushDiskType="SYNC_FLUSH")
+@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+@pytest.mark.parametrize("role", ["ASYNC_MASTER", "SYNC_MASTER"])
+def test_a_stored_reply_waits_for_the_disk_and_a_slave(flush: str, role: str) -> None:
+    """A wait in vain leaves it the code of the push, as in 4.9.3."""
+    harness = Harness(flushDiskType=flush, brokerRole=role, slaveTimeout="700")
+    harness.broker.state.replicas.note(0, near_count=1)
     outcome = reply_to(harness)
+    if flush == "ASYNC_FLUSH" and role == "ASYNC_MASTER":
+        assert isinstance(outcome, RemotingCommand)
+        return
     assert isinstance(outcome, AwaitFlush)
+    assert outcome.waits_for_disk == (flush == "SYNC_FLUSH")
+    replica_deadline_ms = harness.now_ms + 700 if role == "SYNC_MASTER" else None
+    assert outcome.replica_deadline_ms == replica_deadline_ms
+    assert outcome.replica_timed_out().code == ResponseCode.SYSTEM_ERROR
     assert outcome.timed_out().code == ResponseCode.SYSTEM_ERROR
+
+
+def test_a_stored_reply_waits_for_no_slave_that_is_absent() -> None:
+    response = reply_to(Harness(brokerRole="SYNC_MASTER"))
+    assert isinstance(response, RemotingCommand)
+    assert response.code == ResponseCode.SYSTEM_ERROR
+
+
+def test_a_stored_reply_waits_only_if_it_wants_to() -> None:
+    """4.9.3 asks the message's property, as with a send."""
+    harness = Harness(flushDiskType="SYNC_FLUSH")
+    assert isinstance(reply_to(harness, "WAIT\x01false"), RemotingCommand)
 
 
 @pytest.mark.parametrize(

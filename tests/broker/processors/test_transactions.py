@@ -181,14 +181,38 @@ def test_a_commit_waits_for_the_disk_if_the_half_message_did(
 
 
 @pytest.mark.parametrize("flush", ["SYNC_FLUSH", "ASYNC_FLUSH"])
+def test_a_commit_waits_for_a_slave_that_is_near(make_harness: MakeHarness, flush: str) -> None:
+    """4.9.3 waits in `putMessage`, and a wait in vain is a success."""
+    harness = make_harness(brokerRole="SYNC_MASTER", flushDiskType=flush, slaveTimeout="700")
+    harness.broker.state.replicas.note(0, near_count=1)
+    harness.send("T", b"half", i=PROPERTIES, f="4")
+    outcome = harness.process(RequestCode.END_TRANSACTION, end(make_harness()))
+    assert isinstance(outcome, AwaitFlush)
+    assert outcome.waits_for_disk == (flush == "SYNC_FLUSH")
+    assert outcome.replica_deadline_ms == harness.now_ms + 700
+    assert outcome.replica_timed_out().code == ResponseCode.SUCCESS
+    assert outcome.timed_out().code == ResponseCode.SUCCESS
+
+
+def test_a_commit_waits_for_no_slave_that_is_absent(make_harness: MakeHarness) -> None:
+    """As in 4.9.3 its response says nothing of it."""
+    harness = make_harness(brokerRole="SYNC_MASTER")
+    harness.send("T", b"half", i=PROPERTIES, f="4")
+    assert ask(harness, end(make_harness())).code == ResponseCode.SUCCESS
+
+
+@pytest.mark.parametrize("flush", ["SYNC_FLUSH", "ASYNC_FLUSH"])
 def test_a_commit_in_a_group_waits_for_the_replicas(make_harness: MakeHarness, flush: str) -> None:
-    harness = make_harness(flushDiskType=flush)
+    """However far they are behind: else the next master may have the half message alone."""
+    harness = make_harness(brokerRole="SYNC_MASTER", flushDiskType=flush)
     harness.broker.state.awaits_confirmed = True
     harness.send("T", b"half", i=PROPERTIES, f="4")
     outcome = harness.process(RequestCode.END_TRANSACTION, end(make_harness()))
     assert isinstance(outcome, AwaitFlush)
     assert outcome.waits_for_disk == (flush == "SYNC_FLUSH")
     assert outcome.replica_deadline_ms is not None
+    assert outcome.timed_out().code == ResponseCode.SUCCESS
+    assert outcome.replica_timed_out().code == ResponseCode.FLUSH_SLAVE_TIMEOUT
     assert outcome.refused("no master").code == ResponseCode.SERVICE_NOT_AVAILABLE
 
 

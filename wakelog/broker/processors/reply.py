@@ -3,7 +3,8 @@
 The property REPLY_TO_CLIENT names that client. The broker pushes the reply to its connection (326),
 waits for its word, and then stores the reply if storeReplyMessageEnable says so. The code of the
 response is that of the push: a reply that was stored but not received is code 1, with the id that
-it was stored under. As in 4.9.3 a stored reply has the properties as they came and no flag that
+it was stored under. The response to a stored reply waits as that to a send, but a wait in vain
+leaves its code. As in 4.9.3 a stored reply has the properties as they came and no flag that
 says that its body is compressed.
 
 Source: org.apache.rocketmq.broker.processor.ReplyMessageProcessor (4.9.3).
@@ -29,6 +30,7 @@ from wakelog.protocol.message_id import create_message_id
 from wakelog.protocol.properties import (
     PUSH_REPLY_TIME,
     REPLY_TO_CLIENT,
+    WAIT,
     decode_properties,
     encode_properties,
 )
@@ -126,4 +128,6 @@ def _store_reply(
         "queueId": str(queue_id),
         "queueOffset": str(result.queue_offset),
     }
-    return state.await_flush(response, result.physical_offset_end, now_ms, response.code)
+    wait = decode_properties(header.properties).get(WAIT)
+    end = result.physical_offset_end
+    return state.when_kept(response, end, now_ms, wait, keeps_code=True)

@@ -295,28 +295,7 @@ def _stored(
         "queueOffset": str(result.queue_offset),
     }
     response = answer(request.command, ResponseCode.SUCCESS, None, fields)
-    if wait is not None and not parse_boolean(wait):
-        return response
-    return when_kept(state, response, result.physical_offset_end, request.now_ms)
-
-
-def when_kept(
-    state: BrokerState, response: RemotingCommand, physical_offset_end: int, now_ms: int
-) -> RemotingCommand | AwaitFlush:
-    """Let the response to a put wait for the disk and for a slave, as this broker is set."""
-    if not (state.is_sync_flush or state.is_sync_master):
-        return response
-    failure = ResponseCode.FLUSH_DISK_TIMEOUT
-    needs_replica = False
-    if state.is_sync_master:
-        needs_replica = state.replicas.can_take(physical_offset_end)
-        if not needs_replica:
-            # 4.9.3 reports that after the message is stored (fact 23).
-            failure = ResponseCode.SLAVE_NOT_AVAILABLE
-            response.code = failure
-    return state.await_flush(
-        response, physical_offset_end, now_ms, failure, needs_replica=needs_replica
-    )
+    return state.when_kept(response, result.physical_offset_end, request.now_ms, wait)
 
 
 def _store_refusal(

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from wakelog.broker.decision import AwaitFlush
 from wakelog.broker.names import NO_SEND_TOPICS
-from wakelog.broker.processors.send import added_sys_flag, trace_fields, when_kept
+from wakelog.broker.processors.send import added_sys_flag, trace_fields
 from wakelog.broker.state import BrokerState
 from wakelog.network.handler import Channel
 from wakelog.protocol.codes import ResponseCode
@@ -38,7 +38,7 @@ def store_run(
     rules = RunRules(
         record_encoder((channel.remote_host, channel.remote_port), state.store_host),
         state.config.broker_cluster_name,
-        state.is_sync_flush or state.is_sync_master,
+        state.waits_for_puts,
     )
     sys_flags = _added_sys_flags(state, run.queues)
     stored = state.store.put_run(run, sys_flags, rules, now_ms)
@@ -57,7 +57,7 @@ def store_run(
         stored=placed.stored,
         count=placed.responses_count,
     )
-    return when_kept(state, responses, state.store.log.end_offset, now_ms)
+    return state.when_kept(responses, state.store.log.end_offset, now_ms, None)
 
 
 def _added_sys_flags(state: BrokerState, queues: Iterable[QueueKey]) -> list[int | None]:

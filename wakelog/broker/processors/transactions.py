@@ -1,10 +1,10 @@
 """Codes 37 and 323: a producer ends a transaction; an operator has one checked again.
 
 Both read the half message from the log, in the pool if the disk is needed. A commit puts the
-message for consumers and then the op message, in one turn. Its response waits for the disk if the
-half message asked for that and flush is synchronous. As in 4.9.3 a wait that took too long is no
-failure: the message is there. In a group it waits for the in-sync replicas as well, and that wait
-may fail with code 12, or with 14 if another replica is to lead: the producer ends it again.
+message for consumers and then the op message, in one turn. Its response waits for the disk and a
+slave as that to a send does, if the half message asked for that. As in 4.9.3 a wait that took too
+long is no failure: the message is there. In a group it waits for the in-sync replicas, and that
+wait may fail with code 12, or with 14 if another replica is to lead: the producer ends it again.
 
 A request with type NOT gets no response (fact 55): the check asks again. An ended transaction that
 is ended again is not noticed, as in 4.9.3.
@@ -30,7 +30,6 @@ from wakelog.protocol.headers.transactions import (
     EndTransactionRequestHeader,
     ResumeCheckHalfMessageRequestHeader,
 )
-from wakelog.protocol.java import parse_boolean
 from wakelog.protocol.message_id import decode_message_id
 from wakelog.protocol.names import TRANS_HALF_TOPIC
 from wakelog.protocol.properties import (
@@ -163,17 +162,12 @@ def _commit(
         return request.refusal(*_REFUSALS[result.status])
     _put_op(state, half, now_ms)
     state.transactions.committed += 1
-    response = request.success()
-    wait = properties.get(WAIT)
-    if wait is not None and not parse_boolean(wait):
-        return response
-    needs_replica = state.awaits_confirmed  # else the next master may have the half message alone
-    return state.await_flush(
-        response,
+    return state.when_kept(
+        request.success(),
         result.physical_offset_end,
         now_ms,
-        ResponseCode.SUCCESS,
-        needs_replica=needs_replica,
+        properties.get(WAIT),
+        keeps_code=True,
     )
 
 
