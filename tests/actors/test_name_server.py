@@ -24,6 +24,7 @@ from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.name_server import NameServerActor, NameServerService, start_name_server
 from wakelog.actors.transport.service_plan import NameServerPlan
 from wakelog.nameserver.config import NameServerConfig, NameServerSettings
+from wakelog.network import driver
 from wakelog.network.errors import PortUnavailable
 from wakelog.network.signing import Credentials
 from wakelog.protocol.codes import RequestCode, ResponseCode
@@ -257,6 +258,20 @@ def test_a_value_that_cannot_be_saved_is_not_acknowledged(
     assert [each["result"] for each in audited] == ["SUCCESS", "SYSTEM_ERROR", "SUCCESS"]
     assert audited[1]["remark"].startswith("not saved: ")
     assert (audited[0]["namespace"], audited[0]["key"]) == ("n", "k")
+
+
+def test_no_more_changes_wait_for_the_disk_than_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        service = await make_service(PATH, MemoryFileSystem())
+        async with Peer(service) as client:
+            await client.ask(put("old"))
+            monkeypatch.setattr(driver, "WAITING_TASKS_MAX", 0)
+            refused = await client.ask(put("new"))
+            assert refused.remark == f"not saved: {driver.CROWDED}"
+            assert (await client.ask(get())).ext_fields == {"value": "old"}
+        await service.stop()
+
+    run(main)
 
 
 def test_a_oneway_change_is_saved_without_an_answer() -> None:

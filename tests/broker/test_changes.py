@@ -306,3 +306,17 @@ def test_a_request_that_fails_leaves_nothing_of_what_it_began() -> None:
     assert response.code == ResponseCode.SYSTEM_ERROR and "at most" in (response.remark or "")
     assert kept.tables() == before
     kept.validate()
+
+
+def test_a_response_that_waits_for_a_save_keeps_no_message() -> None:
+    """Thousands of sends of 4 MiB may each make a topic. An audited line names a body's names."""
+    harness = Harness()
+    request = harness.request(Code.SEND_MESSAGE_V2, send_fields("New"), bytes(1_000))
+    waiting = begun(harness.broker.process(request, harness.channel, harness.now_ms))
+    assert isinstance(waiting, Waiting) and isinstance(waiting.effect, Saved)
+    assert request.body == b"" and len(harness.store.messages("New")[0].body) == 1_000
+    group = b'{"groupName":"g2"}'
+    request = harness.request(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {}, group)
+    waiting = begun(harness.broker.process(request, harness.channel, harness.now_ms))
+    assert isinstance(waiting, Waiting) and isinstance(waiting.effect, Saved)
+    assert request.body == group

@@ -203,6 +203,29 @@ def test_an_effect_ends_in_the_next_turn_with_its_result_or_its_error() -> None:
     assert not bench.counted, "a connection's end does not wait for an effect"
 
 
+@pytest.mark.parametrize(("tasks_max", "bytes_max"), [(1, 1_000), (9, 100)])
+def test_what_waits_for_effects_is_counted_until_it_ends(
+    monkeypatch: pytest.MonkeyPatch, tasks_max: int, bytes_max: int
+) -> None:
+    def work() -> Work:
+        yield Fetch()
+        yield Refuse()
+
+    monkeypatch.setattr(driver, "WAITING_TASKS_MAX", tasks_max)
+    monkeypatch.setattr(driver, "WAITING_BYTES_MAX", bytes_max)
+    bench = Bench()
+    first = bench.start(work(), body_bytes=60)
+    assert not bench.driver.is_crowded
+    bench.start(work(), body_bytes=60)
+    assert bench.driver.is_crowded
+    first.request.body = b""  # it counts as long as it was when its effect began
+    for task in bench.fetching:
+        task.resume()
+    assert not bench.driver.is_crowded
+    bench.run_all()
+    assert (bench.driver.waiting_count, bench.driver.waiting_bytes) == (0, 0)
+
+
 def test_what_an_executor_raises_is_raised_where_the_effect_was_yielded() -> None:
     def work() -> Work:
         try:

@@ -61,7 +61,7 @@ from wakelog.network.audit_line import AuditLine
 from wakelog.network.background import keep, log_failure
 from wakelog.network.bound_ports import BoundPorts
 from wakelog.network.connection import Connection
-from wakelog.network.driver import STEPS_SECONDS, Task, Work
+from wakelog.network.driver import CROWDED, STEPS_SECONDS, Task, Work
 from wakelog.network.errors import PortUnavailable, TlsRefused
 from wakelog.network.handler import Channel
 from wakelog.network.lanes import Lanes
@@ -252,6 +252,11 @@ class NameServerService:
         def resume(error: BaseException | None) -> None:
             task.resume("" if error is None else str(error))
 
+        if self._server.is_crowded:
+            if effect.undo is not None:
+                effect.undo()
+            task.resume(CROWDED)
+            return
         self._tables.save_soon(effect.table, resume, undo=effect.undo)
 
     def _tick(self) -> None:

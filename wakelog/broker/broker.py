@@ -184,7 +184,9 @@ class Broker:
         except (ProtocolError, StoreError) as error:
             outcome, failed = self._refuse(command, error), True
         if len(instructions) != begin or outcome.__class__ is GeneratorType:
-            outcome = self._finish(command, outcome, begin, failed=failed)
+            outcome = self._finish(
+                command, outcome, begin, failed=failed, is_audited=processor.is_audited
+            )
         elif command.flag & ONEWAY_FLAG:
             outcome = self._unanswered(outcome)
         if processor.is_audited:
@@ -203,11 +205,18 @@ class Broker:
         return outcome
 
     def _finish(
-        self, command: RemotingCommand, outcome: Outcome | Work, begin: int, *, failed: bool
+        self,
+        command: RemotingCommand,
+        outcome: Outcome | Work,
+        begin: int,
+        *,
+        failed: bool,
+        is_audited: bool,
     ) -> Outcome | Work:
         """Return the work that is left of a request: its own, or to keep what it has changed.
 
         begin: where its instructions begin.
+        is_audited: whether a line names what its body does.
         """
         changes = Changes()
         changes.take(self.state.instructions, begin)
@@ -216,6 +225,8 @@ class Broker:
         if failed:
             changes.undo()
         elif changes.were_asked_for or (changes and _is_awaited(command, outcome)):
+            if not is_audited:
+                command.body = b""  # nothing reads it while the response waits
             return self._keep(command, outcome, changes)
         return self._unanswered(outcome) if command.is_oneway else outcome
 

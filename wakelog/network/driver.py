@@ -20,7 +20,7 @@ tasks whose effect has ended.
 
 Invariants:
     - at most ``NEW_TASKS_MAX`` new tasks are paused; ``LARGE_MAX`` of the large ones are begun.
-    - tasks that wait for an effect are bounded by its executor.
+    - each executor bounds the tasks that wait for its effect, or begins none while `is_crowded`.
 
 Source: none upstream; there each request has a thread.
 """
@@ -46,6 +46,15 @@ RESULTS_SECONDS: Final = 0.0002
 """As long as pulls take beside other requests. So a consumer that reads from the disk holds up new
 requests no longer than one that reads from memory."""
 
+WAITING_TASKS_MAX: Final = 32_768
+"""Tasks that wait for an effect, 1 KiB each and more. The pool of the broker has 20,000 at most."""
+
+WAITING_BYTES_MAX: Final = 201_326_592
+"""Of the requests of these tasks: thrice what the pool or the questions to clients may have."""
+
+CROWDED: Final = "too many requests wait"
+"""Why an executor begins no effect."""
+
 LARGE_BODY_BYTES: Final = 65_536
 """As objects of Python, a body takes ten times as much and more."""
 
@@ -66,6 +75,7 @@ class Task:
 
     connection: where the response goes.
     is_counted: whether it is one of the new tasks that have paused.
+    waiting_bytes: of its request while it waits for an effect.
     at_end: what an executor wants to be called once the work has ended.
     """
 
@@ -78,6 +88,7 @@ class Task:
         "is_large",
         "is_new",
         "request",
+        "waiting_bytes",
         "work",
     )
 
@@ -98,6 +109,7 @@ class Task:
         self.is_large = len(request.body) >= LARGE_BODY_BYTES
         self.is_new = True
         self.is_counted = False
+        self.waiting_bytes = 0
         self.at_end: Callable[[], None] | None = None
 
     @property
@@ -143,6 +155,7 @@ class Driver:
 
     paused, results: `run` has something to do if one of them is not empty; read only. While a task
         is not begun, another one is paused or waits for its effect.
+    waiting_count, waiting_bytes: tasks that wait for an effect, and their requests; read only.
     """
 
     def __init__(
@@ -161,6 +174,8 @@ class Driver:
         self._unbegun: deque[Task] = deque()
         self._new_count = 0
         self._large_count = 0
+        self.waiting_count = 0
+        self.waiting_bytes = 0
         self.dropped_count = 0
 
     def __len__(self) -> int:
@@ -177,6 +192,11 @@ class Driver:
         """Whether a task that pauses at once would be refused."""
         return self._new_count >= NEW_TASKS_MAX
 
+    @property
+    def is_crowded(self) -> bool:
+        """Whether too many tasks wait for effects, with the one whose effect begins now."""
+        return self.waiting_count > WAITING_TASKS_MAX or self.waiting_bytes > WAITING_BYTES_MAX
+
     def start(self, task: Task) -> None:
         """Do the first piece of a task now, unless others with a large body come first."""
         if task.is_large:
@@ -188,6 +208,8 @@ class Driver:
 
     def resume(self, task: Task, result: Any, error: BaseException | None) -> None:
         """Go on with a task whose effect has ended, in the next turn."""
+        self.waiting_count -= 1
+        self.waiting_bytes -= task.waiting_bytes
         self.results.append((task, result, error))
         self._owner.schedule()
 
@@ -231,6 +253,9 @@ class Driver:
         if effect is None:
             return True
         self._leave(task)
+        self.waiting_count += 1
+        task.waiting_bytes = task.request.size_bytes
+        self.waiting_bytes += task.waiting_bytes
         try:
             self._executors[effect.__class__](effect, task)
         except Exception as raised:

@@ -193,6 +193,11 @@ class Server:
             self._turn.carry_on(connection, request, outcome)
             self._turn.schedule()
 
+    @property
+    def is_crowded(self) -> bool:
+        """Whether too many requests wait for effects: an executor without a limit begins none."""
+        return self._turn.is_crowded
+
     def run_turn(self) -> None:
         """Do the turn that is scheduled now, and not in the loop's next iteration."""
         self._turn.run()

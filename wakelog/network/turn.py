@@ -430,6 +430,11 @@ class Turn:
         refusal = refusals.overloaded(task.request, waited_ms=0, waiting_count=waiting_count)
         self._answer(task.connection, task.request, refusal)
 
+    @property
+    def is_crowded(self) -> bool:
+        """Whether too many requests wait for effects."""
+        return self._driver.is_crowded
+
     def _release(self, connection: Connection) -> None:
         connection.waiting_count -= 1
         if connection.closed and not connection.waiting_count:

@@ -30,9 +30,12 @@ from wakelog.broker.decision import (
     UseSettings,
     WriteLine,
 )
+from wakelog.broker.effects import Ask, Removed
 from wakelog.broker.held_requests import HeldRequests
+from wakelog.network import driver
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
+from wakelog.storage.durability.deleted_topics import QueueRemoval
 from wakelog.storage.message_store import MessageStore
 from wakelog.storage.read.reader import GetRequest
 from wakelog.telemetry.logs import LineBudget
@@ -354,6 +357,49 @@ def test_questions_to_clients_have_a_bound_in_bytes(
             assert "with it 1 questions of 1026 bytes would wait" in (refused.remark or "")
 
     run(main)
+
+
+def test_no_more_changes_wait_for_the_disk_than_may(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fields = {"topic": "made", "defaultTopic": "TBW102", "readQueueNums": "1"}
+    fields |= {"writeQueueNums": "1", "perm": "6", "topicFilterType": "SINGLE_TAG"}
+
+    async def main() -> None:
+        async with notified_broker(short_path, monkeypatch) as running:
+            client, topics = running.client, running.broker.broker.state.topics
+            await client.send("kept", b"0")
+            with monkeypatch.context() as crowded:
+                crowded.setattr(driver, "WAITING_TASKS_MAX", 0)
+                refused = await client.call(RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
+                assert refused.code == ResponseCode.SYSTEM_ERROR
+                assert refused.remark == f"not saved: {driver.CROWDED}"
+                assert topics.get("made") is None
+                refused = await client.call(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "kept"})
+                assert refused.remark == f"not saved: {driver.CROWDED}"
+                assert topics.get("kept") is not None
+                assert (await client.send("by-itself", b"0")).code == ResponseCode.SUCCESS
+            made = await client.call(RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
+            assert made.code == ResponseCode.SUCCESS
+
+    run(main)
+
+
+def test_deletions_are_no_questions_and_have_a_bound_of_their_own() -> None:
+    asked: list[object] = []
+    found: list[object] = []
+    parts: Any = SimpleNamespace(
+        server=SimpleNamespace(is_crowded=True, request=None),
+        _asked_count=0,
+        _asked_bytes=0,
+        _tasks=range(requests.QUESTIONS_MAX),
+        _begin=lambda work, task: (asked.append(task), work.close()),
+    )
+    task: Any = SimpleNamespace(resume=found.append)
+    requests.Requests._remove(parts, Removed(QueueRemoval(("T",), (), 0)), task)
+    assert found == [driver.CROWDED] and not asked
+    requests.Requests._ask(parts, Ask(1, RemotingCommand(307, 1), 1.0), task)
+    assert asked == [task] and parts._asked_count == 1
 
 
 def test_a_flood_of_lines_is_cut_but_for_those_that_are_kept(

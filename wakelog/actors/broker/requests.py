@@ -68,7 +68,7 @@ from wakelog.broker.read_after_write import CHECK_SECONDS
 from wakelog.network.background import run_once
 from wakelog.network.busy_poll import POLL_SECONDS
 from wakelog.network.connection import Connection
-from wakelog.network.driver import STEPS_SECONDS, Task
+from wakelog.network.driver import CROWDED, STEPS_SECONDS, Task
 from wakelog.network.errors import TooManyCalls
 from wakelog.network.handler import Channel, Reply
 from wakelog.network.lanes import Lanes
@@ -76,7 +76,9 @@ from wakelog.network.limits import ServerLimits
 from wakelog.network.server import Server
 from wakelog.network.time_share import run_for_a_share
 from wakelog.network.tls import ServerContext
+from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand
+from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.send_run import SendRun
 from wakelog.storage.errors import NotWriteable
 from wakelog.storage.file_system import process_descriptors_max
@@ -131,6 +133,7 @@ class Requests:
         self._is_ending_turn = False
         self._has_failed = False
         self._delayed_count = 0
+        self._asked_count = 0
         self._asked_bytes = 0
         self._removing = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -337,6 +340,10 @@ class Requests:
         begun.add_done_callback(self._tasks.discard)
 
     def _remove(self, effect: Removed, task: Task) -> None:
+        if self.server.is_crowded:
+            task.resume(CROWDED)
+            return
+
         async def remove() -> str:
             # One after the other: between two of thousands Reput has time for new messages.
             async with self._removing:
@@ -346,6 +353,9 @@ class Requests:
 
     def _save(self, effect: Saved, task: Task) -> None:
         """Save the tables that changed; the task goes on when all are saved."""
+        if self.server.is_crowded:
+            self._save_nothing(effect, task)
+            return
         results: list[tuple[Persist, BaseException | None]] = []
 
         def note(save: Persist, failure: BaseException | None) -> None:
@@ -363,14 +373,24 @@ class Requests:
         for save in effect.saves:
             self._tables.save_soon(save.name, partial(note, save), undo=save.undo)
 
+    def _save_nothing(self, effect: Saved, task: Task) -> None:
+        """Undo what was asked for; the rest is saved without this task."""
+        was_asked = False
+        for save in reversed(effect.saves):
+            if save.undo is not None:
+                was_asked = True
+                save.undo()
+            self._tables.save_soon(save.name)
+        task.resume(CROWDED if was_asked else "")
+
     def _ask(self, effect: Ask, task: Task) -> None:
         """Send a request to a client. Raises: TooManyCalls."""
         size_bytes = effect.command.size_bytes
-        count, asked_bytes = len(self._tasks) + 1, self._asked_bytes + size_bytes
+        count, asked_bytes = self._asked_count + 1, self._asked_bytes + size_bytes
         if count > QUESTIONS_MAX or asked_bytes > QUESTIONS_BYTES_MAX:
             why = f"with it {count} questions of {asked_bytes} bytes would wait"
             raise TooManyCalls(f"channel {effect.channel_id}", why)
-        self._asked_bytes += size_bytes
+        self._asked_count, self._asked_bytes = count, asked_bytes
 
         async def ask() -> RemotingCommand:
             try:
@@ -378,15 +398,22 @@ class Requests:
                     effect.channel_id, effect.command, timeout_seconds=effect.timeout_seconds
                 )
             finally:
+                self._asked_count -= 1
                 self._asked_bytes -= size_bytes
 
         self._begin(ask(), task)
 
     def _await_registration(self, effect: Registered, task: Task) -> None:
+        if self.server.is_crowded:
+            task.resume()
+            return
         # The instruction to register comes with it.
         self._name_servers.after_registration(task.resume, seconds_max=effect.seconds_max)
 
     def _await_dispatch(self, effect: Dispatched, task: Task) -> None:
+        """Resume a task at a position of the queues. Raises: RemoteProtocolError."""
+        if self.server.is_crowded:
+            raise RemoteProtocolError(ResponseCode.SYSTEM_BUSY, f"[OVERLOAD]system busy, {CROWDED}")
         self._reput.dispatch_now()
         gate = self._broker.read_after_write
         if not gate:
