@@ -205,6 +205,33 @@ def test_work_without_a_result_is_dropped_while_threads_are_busy() -> None:
     run_with_pool(body)
 
 
+def test_work_of_no_request_keeps_threads_busy_too() -> None:
+    """Else what pulls have read ahead would queue without a limit."""
+
+    async def body(pool: WorkPool) -> None:
+        gate = threading.Event()
+        submitted = pool.submit(gate.wait)
+        ran: list[int] = []
+        threads_count = LIMITS[WorkKind.READ].threads_count
+
+        def read_ahead() -> None:
+            gate.wait()
+            ran.append(1)
+
+        for _ in range(threads_count + 3):
+            pool.try_to(read_ahead)
+        gate.set()
+        await submitted
+        async with asyncio.timeout(30.0):
+            while 2 not in ran:  # once the threads are free
+                pool.try_to(partial(ran.append, 2))
+                await asyncio.sleep(0.001)
+        pool.close()
+        assert ran.count(1) == threads_count - 1
+
+    run_with_pool(body)
+
+
 def test_work_that_has_not_begun_at_the_end_never_does(monkeypatch: pytest.MonkeyPatch) -> None:
     limit(monkeypatch, WorkKind.READ, threads_count=1)
 

@@ -63,6 +63,7 @@ class WorkPool:
             for kind, limits in LIMITS.items()
         }
         self._waiting_counts = dict.fromkeys(LIMITS, 0)
+        self._submitted_count = 0
         self._is_closed = False
         self._waiting_bytes = 0
         self.refused_count = 0
@@ -107,11 +108,19 @@ class WorkPool:
 
     def submit(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
         """Run work of no request in a thread that reads; the future has its result."""
-        return asyncio.get_running_loop().run_in_executor(self._threads[WorkKind.READ], work)
+        loop = asyncio.get_running_loop()
+        submitted = loop.run_in_executor(self._threads[WorkKind.READ], work)
+        self._submitted_count += 1
+        submitted.add_done_callback(self._submitted_ended)
+        return submitted
+
+    def _submitted_ended(self, _ended: asyncio.Future[Any]) -> None:
+        self._submitted_count -= 1
 
     def try_to(self, work: Callable[[], Any]) -> None:
         """Run work without a result, unless all threads are busy; a later read meets its error."""
-        if self._waiting_counts[WorkKind.READ] < LIMITS[WorkKind.READ].threads_count:
+        busy_count = self._waiting_counts[WorkKind.READ] + self._submitted_count
+        if busy_count < LIMITS[WorkKind.READ].threads_count:
             self.submit(work).add_done_callback(asyncio.Future.exception)
 
     def statistics(self) -> dict[str, int]:
