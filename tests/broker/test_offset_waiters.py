@@ -44,6 +44,20 @@ def test_two_watermarks_are_waited_for() -> None:
     assert given == [ResponseCode.FLUSH_DISK_TIMEOUT]
 
 
+def test_what_came_late_goes_before_what_was_put_after_it() -> None:
+    """A response whose new topic was saved first would else leave with those behind it."""
+    given, waiters = Given(), OffsetWaiters(50, AwaitFlush.timed_out)
+    assert waiters.add(30, 1_030, given.waiter())
+    assert waiters.add(10, 1_010, given.waiter())
+    assert not waiters.add(20, 1_020, given.waiter())
+    assert waiters.next_deadline_ms == 1_010
+    waiters.expire(1_010)
+    assert given == [ResponseCode.FLUSH_DISK_TIMEOUT] and waiters.next_deadline_ms == 1_020
+    waiters.reached(20)
+    assert given == [ResponseCode.FLUSH_DISK_TIMEOUT, ResponseCode.SUCCESS]
+    assert (len(waiters), waiters.next_deadline_ms) == (1, 1_030)
+
+
 def test_what_came_late_keeps_no_failure_from_what_came_before_it() -> None:
     """A response whose new topic was saved first waits for an earlier offset than those before."""
     given, waiters = Given(), OffsetWaiters(50, AwaitFlush.timed_out)

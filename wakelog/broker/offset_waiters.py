@@ -4,8 +4,9 @@ A response may wait for two watermarks, for example the disk's and a replica's. 
 queue of each, and leaves when both are done with it: reached, or too late.
 
 Invariants:
-- responses wait in the order in which their messages were put. So their offsets and deadlines only
-  grow, and checking the first response is enough.
+- responses wait in the order of their offsets, even if one comes late because its table was saved
+  first. Messages are put in that order, so that deadlines grow with it. Checking the first response
+  is enough. A timeout that was made shorter counts once those before it have left.
 - a response leaves once.
 
 Source: org.apache.rocketmq.store.CommitLog.GroupCommitRequest (4.9.3).
@@ -78,8 +79,11 @@ class OffsetWaiters:
 
     def add(self, offset: int, deadline_ms: int, waiter: Waiter) -> bool:
         """Let a response wait; return whether it is the first one."""
-        self._waiters.append((offset, deadline_ms, waiter))
-        return len(self._waiters) == 1
+        waiters, place = self._waiters, len(self._waiters)
+        while place and waiters[place - 1][0] > offset:
+            place -= 1
+        waiters.insert(place, (offset, deadline_ms, waiter))
+        return not place
 
     def reached(self, offset: int) -> None:
         """Let go what waited for an offset up to this one."""
@@ -100,15 +104,12 @@ class OffsetWaiters:
             waiter.end_one()
 
     def fail_above(self, offset: int, cause: str) -> None:
-        """Fail what waits for more than an offset.
-
-        They are in no order: one whose topic was saved first came after those of later offsets.
-        """
-        waiters, self._waiters = self._waiters, deque()
-        self._waiters.extend(each for each in waiters if each[0] <= offset)
-        for each in waiters:
-            if each[0] > offset:
-                each[2].fail(cause)
+        """Fail what waits for more than an offset."""
+        waiters, failed = self._waiters, list[Waiter]()
+        while waiters and waiters[-1][0] > offset:
+            failed.append(waiters.pop()[2])
+        for waiter in reversed(failed):
+            waiter.fail(cause)
 
     def fail_all(self, cause: str) -> None:
         """Fail everything that waits."""

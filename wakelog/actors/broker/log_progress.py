@@ -194,7 +194,7 @@ class LogProgress:
     def await_flush(self, deferred: AwaitFlush, reply: Reply) -> bool:
         """Let a response wait, or send it now; return whether one of its deadlines comes first.
 
-        Deadlines only grow, so only the first of those that wait can bring the next one forward.
+        Deadlines grow with offsets, so only the first one can bring the next deadline forward.
         """
         end = deferred.physical_offset_end
         replica_deadline_ms = deferred.replica_deadline_ms

@@ -72,6 +72,7 @@ class RecentEntries:
         dispatched: returns how far the files of the queues reach.
         """
         self._config = config
+        self._delays_ms = config.delays_ms  # parsed once: they need a restart
         self._read = read
         self._queues: dict[QueueKey, tuple[int, bytearray]] = {}
         self._arrivals: list[Arrival] = []
@@ -145,7 +146,7 @@ class RecentEntries:
             data = self._read(begin, min(end, segment_end) - begin)
             if data is None:
                 return False
-            scan = scan_plain(data, begin, segment_end, self._config.delays_ms)
+            scan = scan_plain(data, begin, segment_end, self._delays_ms)
             for request in scan.requests:
                 self._place(request)
             begin = scan.next_physical_offset
