@@ -20,7 +20,7 @@ from wakelog.network.connection import Connection
 from wakelog.network.errors import CallTimeout, SendFailed
 from wakelog.network.lanes import Lanes
 from wakelog.network.limits import ServerLimits
-from wakelog.network.server import Server
+from wakelog.network.server import GRACE_SECONDS, Server
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import SERIALIZE_ROCKETMQ, RemotingCommand, answer
 from wakelog.protocol.frame import FrameDecoder, encode_frame
@@ -416,6 +416,31 @@ def test_close_waits_for_long_work_and_what_waits_behind_it(run: Run) -> None:
         assert not done
         await server.close()
         assert [(await peer.receive()).opaque for _ in range(2)] == [1, 2] == done
+        await peer.close()
+
+    run(main)
+
+
+def test_close_leaves_work_that_does_not_end(run: Run) -> None:
+    async def main() -> None:
+        clock = FakeClock()
+
+        def work() -> Work:
+            while clock.seconds < 100 * GRACE_SECONDS:  # in order: it outlives its connection
+                clock.seconds += 0.1
+                yield
+            return None
+
+        server = make_server(
+            FakeHandler(lambda _request: work()), clock_seconds=clock, in_order_codes={10}
+        )
+        peer = await Peer.connect(await listening_port(server))
+        began_seconds = clock.seconds
+        peer.writer.write(encode_frame(RemotingCommand(10, 1)))
+        while not server.statistics().turn.requests_count:
+            await asyncio.sleep(0)
+        await server.close(grace_seconds=1.0)
+        assert GRACE_SECONDS <= clock.seconds - began_seconds < 3 * GRACE_SECONDS
         await peer.close()
 
     run(main)

@@ -46,6 +46,9 @@ from wakelog.telemetry.logs import LineBudget, Log, logger
 SWEEP_SECONDS = 5.0
 """How often connections are checked; it adds to every limit on their time."""
 
+GRACE_SECONDS = 5.0
+"""How long a server that closes goes on with what has come, and then with what that has left."""
+
 QUIET_REASONS = frozenset({CloseReason.PEER, CloseReason.REQUESTED, CloseReason.SERVER_STOPPED})
 """Ends of connections without a fault, which are not worth a warning."""
 
@@ -166,10 +169,11 @@ class Server:
             listening.close()
         self._listening.clear()
 
-    async def close(self, *, grace_seconds: float = 5.0) -> None:
+    async def close(self, *, grace_seconds: float = GRACE_SECONDS) -> None:
         """Answer what waits, close every connection, and wait until they are closed.
 
         A connection whose peer does not read its responses within ``grace_seconds`` is aborted.
+        Work that is not at its end ``GRACE_SECONDS`` later is left.
         """
         self.stop_listening()
         deadline_seconds = self._clock_seconds() + grace_seconds
@@ -179,7 +183,8 @@ class Server:
             await asyncio.sleep(0)
         left_seconds = max(0.0, deadline_seconds - self._clock_seconds())
         await close_all(self._table, CloseReason.SERVER_STOPPED, seconds_max=left_seconds)
-        while self._turn.is_scheduled:
+        deadline_seconds = self._clock_seconds() + GRACE_SECONDS
+        while self._turn.is_scheduled and self._clock_seconds() < deadline_seconds:
             # The last closed connection is not yet reported to the handler.
             await asyncio.sleep(0)
         for timer in (self._probe_timer, self._sweep_timer):
