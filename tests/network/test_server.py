@@ -424,9 +424,12 @@ def test_close_waits_for_long_work_and_what_waits_behind_it(run: Run) -> None:
 def test_close_leaves_work_that_does_not_end(run: Run) -> None:
     async def main() -> None:
         clock = FakeClock()
+        began_seconds = clock.seconds
 
         def work() -> Work:
-            while clock.seconds < 100 * GRACE_SECONDS:  # in order: it outlives its connection
+            while (
+                clock.seconds < began_seconds + 100 * GRACE_SECONDS
+            ):  # in order: it outlives its connection
                 clock.seconds += 0.1
                 yield
             return None
@@ -435,7 +438,6 @@ def test_close_leaves_work_that_does_not_end(run: Run) -> None:
             FakeHandler(lambda _request: work()), clock_seconds=clock, in_order_codes={10}
         )
         peer = await Peer.connect(await listening_port(server))
-        began_seconds = clock.seconds
         peer.writer.write(encode_frame(RemotingCommand(10, 1)))
         while not server.statistics().turn.requests_count:
             await asyncio.sleep(0)
