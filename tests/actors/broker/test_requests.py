@@ -388,12 +388,17 @@ def test_no_more_changes_wait_for_the_disk_than_may(
 def test_deletions_are_no_questions_and_have_a_bound_of_their_own() -> None:
     asked: list[object] = []
     found: list[object] = []
+
+    def begin(work: Any, task: object) -> None:
+        asked.append(task)
+        work.close()
+
     parts: Any = SimpleNamespace(
         server=SimpleNamespace(is_crowded=True, request=None),
         _asked_count=0,
         _asked_bytes=0,
         _tasks=range(requests.QUESTIONS_MAX),
-        _begin=lambda work, task: (asked.append(task), work.close()),
+        _begin=begin,
     )
     task: Any = SimpleNamespace(resume=found.append)
     requests.Requests._remove(parts, Removed(QueueRemoval(("T",), (), 0)), task)
