@@ -37,7 +37,7 @@ def made(asked: Asked, **values: Any) -> Any:
     vars(own).update(
         _broker=SimpleNamespace(
             state=SimpleNamespace(
-                delayed=SimpleNamespace(parked_count=0),
+                delayed=SimpleNamespace(delayed_count=0),
                 instructions=[],
                 notices=SimpleNamespace(waiting=[], leaving=[]),
             ),
@@ -45,7 +45,8 @@ def made(asked: Asked, **values: Any) -> Any:
         ),
         _schedule=None,
         _published=None,
-        _parked_count=0,
+        _delayed_count=0,
+        _asked_count=0,
         _has_failed=False,
         _is_ending_turn=False,
         _is_waking=False,
@@ -57,7 +58,7 @@ def made(asked: Asked, **values: Any) -> Any:
         _do=asked.function("do"),
         _store_errors=asked.part("log"),
         times=asked.part("times", began=lambda: 5.0, clock_seconds=lambda: 6.0),
-        server=asked.part("server"),
+        server=asked.part("server", is_crowded=False),
     )
     own._store.write_pending = lambda: 100
     own._store.recent = SimpleNamespace(shows_all=lambda readable: readable <= 100)
@@ -284,7 +285,7 @@ async def test_questions_are_asked_up_to_a_count_and_to_bytes_which_come_back(
 ) -> None:
     question = RemotingCommand(7, body=bytes(22))
     asked = Asked(fails="server.request" if fails else "")
-    own = made(asked, _tasks=set(range(waiting)), _asked_bytes=asked_bytes)
+    own = made(asked, _asked_count=waiting, _asked_bytes=asked_bytes)
     ended: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
 
     def resume(_result: object = None, *, error: BaseException | None = None) -> None:
@@ -301,7 +302,8 @@ async def test_questions_are_asked_up_to_a_count_and_to_bytes_which_come_back(
     assert isinstance(await ended, Failed) == fails
     await asyncio.sleep(0)
     assert asked.calls == [("server.request", 3, question, 2.5)]
-    assert (len(own._tasks), own._asked_bytes) == (waiting, asked_bytes)
+    assert (own._asked_count, own._asked_bytes) == (waiting, asked_bytes)
+    assert not own._tasks
 
 
 @on_loop

@@ -274,7 +274,7 @@ def test_a_response_that_waits_for_a_slave_alone_fails_with_the_disk_and_leaves_
     harness.progress.on_flushed(195)
     harness.progress.fail_all("EIO")
     harness.progress.on_replicated(200)
-    assert harness.given == [(200, FAILED), (190, FAILED)]
+    assert harness.given == [(190, FAILED), (200, FAILED)]
 
 
 @on_loop
