@@ -1,11 +1,20 @@
 """`wakelog dlq`, with a message that a consumer gives up at a broker in this process."""
 
+import asyncio
+from typing import Any
+
 import pytest
 
 from tests.cli.cluster.conftest import CommandLine
+from tests.client.clusters import SENDS, FakeCluster, messages
 from tests.fakes.records import record
-from wakelog.cli.cluster.dead_letters import retry_of
+from wakelog.cli.cluster.dead_letters import resend, retry_of
+from wakelog.client.admin import Admin
+from wakelog.client.errors import ClientError
+from wakelog.client.options import ClientOptions
 from wakelog.client.received import ReceivedMessage
+from wakelog.network.errors import SendFailed
+from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.record import decode_record
 from wakelog.protocol.sys_flag import MESSAGE_COMPRESSED
 
@@ -59,3 +68,29 @@ def test_a_body_that_cannot_be_read_is_sent_again_as_it_is_stored() -> None:
     assert (sent.sys_flag, sent.is_alone, sent.flag) == (MESSAGE_COMPRESSED, True, 3)
     plain = retry_of(ReceivedMessage(decode_record(record(0, body=b"x"))), "g")
     assert (plain.body, plain.sys_flag, plain.is_alone) == (b"x", 0, False)
+
+
+def test_letters_that_were_sent_again_are_put_out_before_an_error() -> None:
+    """They had come at the end, so that after an error all were sent a second time."""
+    letters = messages(3, topic="%DLQ%g", properties=b"RETRY_TOPIC\1parcels")
+    cluster = FakeCluster({("b", "%DLQ%g", 0): letters}, routes={"%RETRY%g": {"b": 1}})
+    lines = list[str]()
+    values = list[dict[str, Any]]()
+
+    def fail(address: str, command: RemotingCommand) -> None:
+        if command.code in SENDS and len(cluster.stored) == 2:
+            raise SendFailed(address, "the connection was closed")
+
+    async def run() -> None:
+        options = ClientOptions(("n:1",), retries_max=0)
+        async for output in resend(Admin(cluster, options), "g", frozenset(), sends_all=True):
+            assert len(cluster.stored) == len(values) + 1
+            lines.extend(output.lines())
+            values.extend(output.values())
+
+    cluster.fail = fail
+    with pytest.raises(ClientError, match="the connection was closed"):
+        asyncio.run(run())
+    assert [x["topic"] for x in values] == ["parcels", "parcels"]
+    assert [line.split()[0] for line in lines[:1]] == ["MESSAGE"]
+    assert [line.split()[-1] for line in lines] == ["TOPIC", "parcels", "parcels"]

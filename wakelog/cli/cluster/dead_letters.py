@@ -64,13 +64,14 @@ async def has_letters(admin: Admin, group: str) -> bool:
 async def resend(
     admin: Admin, group: str, ids: frozenset[str], *, sends_all: bool
 ) -> AsyncIterator[Output]:
-    """Have dead letters consumed again, and yield a row for each. They stay where they are.
+    """Have dead letters consumed again, and yield a row for each once it is stored.
 
+    They stay where they are. A row precedes the next send, so that an error hides none.
     ids: of the messages, the producer's or the broker's. Raises: NotPossible, ClientError.
     """
     if sends_all == bool(ids):
         raise NotPossible("it is not said which dead letters", "Give --id ID, or --all.")
-    rows = []
+    count = 0
     async for output in show(admin, group, 0, 0):
         if not isinstance(output, ShownMessage):
             break
@@ -78,13 +79,13 @@ async def resend(
         if sends_all or ids & {message.message_id, message.offset_message_id}:
             stored = await admin.sender.send(SendRequest((retry_of(message, group),)))
             origin = message.properties.get(names.RETRY_TOPIC, "")
-            rows.append((message.message_id, origin, stored.message_id))
-    if not rows:
+            row = message.message_id, stored.message_id, origin  # the ids are equally wide
+            yield Columns(("message id", "sent as", "topic"), [row], shows_heads=not count)
+            count += 1
+    if not count:
         remedy = f"See wakelog dlq show {group}."
         raise ClientError(f"group {group} has no such dead letters", remedy)
-    yield Columns(("message id", "topic", "sent as"), rows)
-    value = {"group": group, "sent": len(rows)}
-    yield Text(f"\nsent {len(rows):,} to group {group} again", value)
+    yield Text(f"\nsent {count:,} to group {group} again", {"group": group, "sent": count})
 
 
 def retry_of(message: ReceivedMessage, group: str) -> EncodedMessage:

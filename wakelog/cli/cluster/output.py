@@ -1,6 +1,7 @@
 """Columns as wide as their cells. As JSON: one object a row, with the same values."""
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 from wakelog.cli.output import aligned, named_values
@@ -16,11 +17,15 @@ class Moment(int):
 
 
 class Columns(NamedTuple):
-    """Rows under heads; `nothing` is said in a table without rows."""
+    """Rows under heads; `nothing` is said in a table without rows.
+
+    shows_heads: False for rows that come after others, under the same heads.
+    """
 
     heads: Sequence[str]
     rows: Sequence[Sequence[Any]]
     nothing: str = "nothing"
+    shows_heads: bool = True
 
     def lines(self) -> Iterator[str]:
         """Yield the heads and each row, numbers to the right."""
@@ -32,7 +37,8 @@ class Columns(NamedTuple):
             all(_is_number(row[n]) for row in self.rows if row[n] is not None)
             for n in range(len(self.heads))
         ]
-        yield from aligned([[head.upper() for head in self.heads], *texts], is_number)
+        lines = aligned([[head.upper() for head in self.heads], *texts], is_number)
+        yield from lines if self.shows_heads else islice(lines, 1, None)
 
     def values(self) -> Iterator[dict[str, Any]]:
         """Yield each row by its heads, in camel case; no time is None."""

@@ -14,6 +14,7 @@ from wakelog.cli.cluster.output import Columns
 from wakelog.cli.output import Output, Text, show
 from wakelog.cli.stop_signals import run_interruptibly
 from wakelog.client.admin import Admin
+from wakelog.client.errors import ClientError, NotAcknowledged
 from wakelog.client.messages import Message
 from wakelog.client.options import ClientOptions
 from wakelog.client.producer import Producer
@@ -56,7 +57,13 @@ async def _send(options: ClientOptions, messages: Iterator[Message], *, as_json:
     count, topic, reported_seconds = 0, "", time.monotonic()
     async with open_producer(options) as producer:
         while batch := list(islice(messages, LINES_MAX)):
-            receipts = await producer.send_many(batch)
+            try:
+                receipts = await producer.send_many(batch)
+            except ClientError as error:
+                stored = _receipts_of(error)
+                if as_json:
+                    show(_stored(stored), print, as_json=True)
+                raise _after(count + len(stored), error) from error
             count, topic = count + len(receipts), batch[0].topic
             if as_json:
                 show(_stored(receipts), print, as_json=True)
@@ -68,6 +75,18 @@ async def _send(options: ClientOptions, messages: Iterator[Message], *, as_json:
     if not as_json:
         noun = "message" if count == 1 else "messages"
         show(Text(f"sent {count:,} {noun} to {topic}", {}), print, as_json=False)
+
+
+def _receipts_of(error: ClientError) -> list[Receipt]:
+    """Return the receipts of a batch that failed: of those messages that were stored."""
+    known = error.receipts if isinstance(error, NotAcknowledged) else ()
+    return [each for each in known if isinstance(each, Receipt)]
+
+
+def _after(count: int, error: ClientError) -> ClientError:
+    """Return an error of the same kind that says how many lines were stored before it."""
+    noun = "line" if count == 1 else "lines"
+    return type(error)(f"{error.cause}, after {count:,} stored {noun}", error.remedy)
 
 
 def _stored(receipts: Sequence[Receipt]) -> Output:
