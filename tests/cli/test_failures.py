@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from wakelog.actors.errors import DeploymentFailed, NotPossible, PreflightRefused
+from wakelog.actors.errors import CommandFailed, DeploymentFailed, NotPossible, PreflightRefused
 from wakelog.actors.registers.register import RegisterRefused, RegisterUnreachable
 from wakelog.broker.replication.takeover import TakeoverRefused
 from wakelog.cli.failures import WORDS, Failure, explain, with_options
@@ -28,6 +28,7 @@ ERRORS = [
     (NotPossible("--brokers 0 is not possible", "Give 1 to 26."), MISUSED, "Give 1 to 26."),
     (PreflightRefused("port 1 is taken", "Stop it."), FAILED, "port 1 is taken. Stop it."),
     (DeploymentFailed("Ray has died", "Look."), FAILED, "Ray has died. Look."),
+    (CommandFailed("2 problems found", "Look."), FAILED, "2 problems found. Look."),
     (RegisterRefused("no address", "Give one."), MISUSED, "no address. Give one."),
     (TakeoverRefused("no replica 4", "Name another."), MISUSED, "no replica 4. Name another."),
     (RegisterUnreachable("no member answers", "Look."), FAILED, "no member answers. Look."),

@@ -1,9 +1,10 @@
-"""Errors of starting and running a deployment: each says the cause and what the user can do.
+"""Errors of deployments and of commands: each says the cause and what the user can do.
 
     DeploymentError
     |-- NotPossible        what was asked for cannot be: flags, broker.conf or --set
     |-- PreflightRefused   something on this machine stands in the way; nothing was started
-    `-- DeploymentFailed   a part did not start, or could not go on
+    |-- DeploymentFailed   a part did not start, or could not go on
+    `-- CommandFailed      a command found something wrong, or nothing came of it
 
 The command line prints one line of each, cause and remedy. Errors of the folders below
 (StoreLocked, PortUnavailable, ...) go through as they are.
@@ -39,3 +40,7 @@ class PreflightRefused(DeploymentError):
 
 class DeploymentFailed(DeploymentError):
     """A part did not start, or one that ran has ended and does not come back."""
+
+
+class CommandFailed(DeploymentError):
+    """What a command was to check is not as it should be, or what it asked for was not done."""

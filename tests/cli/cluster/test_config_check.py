@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.cluster.conftest import CommandLine
 from wakelog.actors.deploy.up_keys import UP_KEYS
-from wakelog.actors.errors import DeploymentFailed, NotPossible
+from wakelog.actors.errors import CommandFailed, NotPossible
 from wakelog.broker.config_file import OBEYED_KEYS
 from wakelog.cli.cluster import config_check
 from wakelog.cli.cluster.config_check import (
@@ -79,9 +79,7 @@ def test_a_file_with_a_refused_key_is_an_error(tmp_path: Path) -> None:
     check_file(str(path), shown.append)
     assert [x["outcome"] for x in shown[0].values()] == [HONOURED, HONOURED]
     path.write_text("enableDLegerCommitLog=true\n")
-    with pytest.raises(
-        DeploymentFailed, match="would not start a broker with enableDLegerCommitLog"
-    ):
+    with pytest.raises(CommandFailed, match="would not start a broker with enableDLegerCommitLog"):
         check_file(str(path), shown.append)
     with pytest.raises(NotPossible, match="cannot be read"):
         check_file(str(tmp_path), shown.append)
@@ -90,7 +88,7 @@ def test_a_file_with_a_refused_key_is_an_error(tmp_path: Path) -> None:
 def test_a_misspelled_key_is_an_error(tmp_path: Path) -> None:
     path, shown = tmp_path / "broker.conf", list[Output]()
     path.write_text("brokerNam=x\n")
-    with pytest.raises(DeploymentFailed, match="there is no key brokerNam") as caught:
+    with pytest.raises(CommandFailed, match="there is no key brokerNam") as caught:
         check_file(str(path), shown.append)
     assert str(path) in caught.value.remedy
     [row] = shown[0].values()
@@ -147,7 +145,7 @@ def test_a_key_that_waits_for_a_restart_is_shown_with_the_value_in_use() -> None
 def test_a_running_broker_with_a_refused_key_is_an_error() -> None:
     shown: list[Output] = []
     settings = {"a": {"enableDLegerCommitLog": "true"}, "b": {"brokerName": "b"}}
-    with pytest.raises(DeploymentFailed, match=r"not start with enableDLegerCommitLog of a\."):
+    with pytest.raises(CommandFailed, match=r"not start with enableDLegerCommitLog of a\."):
         shown_of(settings, shown.append)
     assert [x["outcome"] for x in shown[0].values()] == [REFUSED]
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.cluster.conftest import CommandLine
 from tests.console.cases import CASES, NOW_MS, Snapshots, cluster, group, history_of
-from wakelog.actors.errors import DeploymentFailed
+from wakelog.actors.errors import CommandFailed
 from wakelog.cli.cluster import doctor, findings, status
 from wakelog.cli.failures import with_options
 from wakelog.cli.output import Output
@@ -62,7 +62,7 @@ def said(
             async for output in command(Operator(last)):
                 lines.extend(output.lines())
                 values.extend(output.values())
-        except DeploymentFailed:
+        except CommandFailed:
             return True
         return False
 

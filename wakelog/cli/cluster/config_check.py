@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from wakelog.actors.deploy.plan import UpOptions
 from wakelog.actors.deploy.planning import make_plan
-from wakelog.actors.errors import DeploymentFailed, NotPossible
+from wakelog.actors.errors import CommandFailed, NotPossible
 from wakelog.broker.config_file import WITHOUT_EFFECT, is_unknown
 from wakelog.cli.cluster.output import Columns
 from wakelog.cli.output import Output, Text
@@ -54,7 +54,7 @@ def check_keys(given: Mapping[str, str]) -> Iterator[KeyCheck]:
 def check_file(path: str, show: Any) -> None:
     """Put out a row for each key of a file.
 
-    Raises: NotPossible for the file; DeploymentFailed if a key is refused.
+    Raises: NotPossible for the file; CommandFailed if a key is refused.
     """
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
@@ -70,7 +70,7 @@ def check_file(path: str, show: Any) -> None:
 async def check_brokers(admin: Admin) -> AsyncIterator[Output]:
     """Yield a row for each key of a running broker that is not honoured, or not yet.
 
-    Raises: ClientError; DeploymentFailed if a key is refused or unknown.
+    Raises: ClientError; CommandFailed if a key is refused or unknown.
     """
     rows: list[tuple[object, ...]] = []
     honoured_count, bad = 0, list[KeyCheck]()
@@ -94,11 +94,11 @@ def _raise_for(rows: Iterable[KeyCheck], would_not: str, place: str) -> None:
     refused = [row.key for row in rows if row.outcome == REFUSED]
     if refused:
         cause = f"{would_not} with {', '.join(refused)}"
-        raise DeploymentFailed(cause, "Change what is refused.")
+        raise CommandFailed(cause, "Change what is refused.")
     unknown = [row.key for row in rows if row.outcome == UNKNOWN]
     if unknown:
         cause = f"there is no key {', '.join(unknown)}, and a start ignores it"
-        raise DeploymentFailed(cause, f"Correct it in {place}, or remove it.")
+        raise CommandFailed(cause, f"Correct it in {place}, or remove it.")
 
 
 def _with_waiting(rows: Iterable[KeyCheck], waiting: Mapping[str, str]) -> Iterator[KeyCheck]:

@@ -50,7 +50,7 @@ MOVES_SECONDS: Final = MOVES_MS / 1000
 
 
 async def doctor(admin: Admin, topic: str | None, group: str | None) -> AsyncIterator[Output]:
-    """Yield the findings. Raises: DeploymentFailed at the end if there is a problem."""
+    """Yield the findings. Raises: CommandFailed at the end if there is a problem."""
     async for finding in shown(_findings(admin, topic, group)):
         yield finding
 

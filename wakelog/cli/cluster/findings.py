@@ -6,7 +6,7 @@ It reads the cluster twice, since what grows is seen by two readings. It changes
 import asyncio
 from collections.abc import AsyncIterator
 
-from wakelog.actors.errors import DeploymentFailed
+from wakelog.actors.errors import CommandFailed
 from wakelog.cli.failures import with_options
 from wakelog.cli.output import Output
 from wakelog.client.admin import Admin
@@ -20,7 +20,7 @@ from wakelog.console.rules import PROBLEM, Finding
 async def findings(admin: Admin, seconds: float) -> AsyncIterator[Output]:
     """Yield the findings. seconds: between two readings; 0 for one.
 
-    Raises: DeploymentFailed at the end if there is a problem.
+    Raises: CommandFailed at the end if there is a problem.
     """
     async for finding in shown(_findings(admin, seconds)):
         yield finding
@@ -39,7 +39,7 @@ async def _findings(admin: Admin, seconds: float) -> AsyncIterator[Finding]:
 async def shown(found: AsyncIterator[Finding]) -> AsyncIterator[Output]:
     """Yield findings as the command line says them.
 
-    Raises: DeploymentFailed at the end if there is a problem.
+    Raises: CommandFailed at the end if there is a problem.
     """
     problems_count = 0
     async for finding in found:
@@ -47,4 +47,4 @@ async def shown(found: AsyncIterator[Finding]) -> AsyncIterator[Output]:
         yield finding._replace(remedy=with_options(finding.remedy))
     if problems_count:
         noun = "problem" if problems_count == 1 else "problems"
-        raise DeploymentFailed(f"{problems_count} {noun} found", "See what stands with each.")
+        raise CommandFailed(f"{problems_count} {noun} found", "See what stands with each.")

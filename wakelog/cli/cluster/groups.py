@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from wakelog.actors.errors import DeploymentFailed
+from wakelog.actors.errors import CommandFailed
 from wakelog.cli.admin.groups import client_addresses
 from wakelog.cli.admin.offsets import reset_offline, reset_online
 from wakelog.cli.cluster.output import Columns, Moment
@@ -17,7 +17,6 @@ from wakelog.client.route import MASTER_ID
 from wakelog.console.lag import behind_of
 from wakelog.console.quantities import span_text
 from wakelog.protocol.bodies import ConsumerConnection, ConsumeStats
-from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.codes import LanguageCode, ResponseCode
 from wakelog.protocol.names import RETRY_PREFIX, is_own_group
 from wakelog.protocol.versions import version_name
@@ -109,7 +108,7 @@ async def lag(
 ) -> AsyncIterator[Output]:
     """Yield what a group has yet to consume, by queue.
 
-    Raises: DeploymentFailed if it is more than `lag_max`; ClientError.
+    Raises: CommandFailed if it is more than `lag_max`; ClientError.
     """
     stats = await progress(admin, name, topic)
     if not stats.offset_table:
@@ -117,10 +116,7 @@ async def lag(
             f"group {name} has consumed nothing" + (f" of {topic}" if topic else ""),
             "Check its name (wakelog groups), or start a consumer of it",
         )
-    owners: dict[MessageQueue, str] = {}
-    if (await clients_of(admin, name)).connection_set:
-        with allowing_refusal():  # some languages have clients that cannot be asked
-            owners = await client_addresses(admin, name)
+    owners = await client_addresses(admin, name)
     rows = [
         (
             queue.topic,
@@ -152,7 +148,7 @@ async def lag(
     yield Text(f"\nlag {total:,}{old}, consumes {stats.consume_tps:,.1f} a second", value)
     if lag_max is not None and total > lag_max:
         cause = f"group {name} lags by {total:,}, more than {lag_max:,}"
-        raise DeploymentFailed(cause, f"Run wakelog doctor --group {name} to see why.")
+        raise CommandFailed(cause, f"Run wakelog doctor --group {name} to see why.")
 
 
 async def reset(

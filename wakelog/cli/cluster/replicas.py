@@ -24,7 +24,7 @@ from contextlib import closing
 from functools import partial
 from typing import Final, NamedTuple
 
-from wakelog.actors.errors import DeploymentFailed
+from wakelog.actors.errors import CommandFailed
 from wakelog.actors.registers.register import (
     NO_VERSION,
     AnswerLost,
@@ -127,7 +127,7 @@ class Reading(NamedTuple):
 
     state: GroupState | None
     note: str = ""
-    error: RegisterError | DeploymentFailed | None = None
+    error: RegisterError | CommandFailed | None = None
 
 
 class ReplicaGroup(NamedTuple):
@@ -198,7 +198,7 @@ async def status(admin: Admin, address: str, behind_max: int | None) -> AsyncIte
 
     Without the register's answer the rows are what the name servers know, with a note.
 
-    Raises: DeploymentFailed if something is wrong; ClientError; RegisterRefused for an address.
+    Raises: CommandFailed if something is wrong; ClientError; RegisterRefused for an address.
     """
     groups = await _stable_groups(admin, address)
     rows, problems, remedies = [], list[str](), list[str]()
@@ -215,7 +215,7 @@ async def status(admin: Admin, address: str, behind_max: int | None) -> AsyncIte
         problems = list(dict.fromkeys(problems))  # an unreachable register is one for all groups
         yield Text("", {"problems": problems})
         remedies = remedies or ["Look at the logs of what is named."]
-        raise DeploymentFailed("; ".join(problems), " ".join(dict.fromkeys(remedies)))
+        raise CommandFailed("; ".join(problems), " ".join(dict.fromkeys(remedies)))
 
 
 async def _stable_groups(admin: Admin, address: str) -> list[ReplicaGroup]:
@@ -304,7 +304,7 @@ async def failover(
 
     name: of the broker; to: the replica that is to be its master, None for the best follower.
 
-    Raises: DeploymentFailed, TakeoverRefused, ClientError, RegisterError.
+    Raises: CommandFailed, TakeoverRefused, ClientError, RegisterError.
     """
     members = await _members(admin, name)
     cluster = members[0].cluster
@@ -342,17 +342,17 @@ async def failover(
                 break
         else:
             cause = f"{group.key} was replaced by others {PROPOSALS_MAX} times in a row"
-            raise DeploymentFailed(cause, "Try again, and look for a second failover.")
+            raise CommandFailed(cause, "Try again, and look for a second failover.")
         found = await asyncio.to_thread(partial(_wait_taken_over, group, wanted, is_written))
         value = {"broker": name, "changed": True, "master": to, "epoch": found.epoch}
         yield Text(f"replica {to} is master of {name} in epoch {found.epoch}", value)
 
 
 async def _members(admin: Admin, name: str) -> list[AskedBroker]:
-    """Return the registered brokers of a group. Raises: DeploymentFailed, ClientError."""
+    """Return the registered brokers of a group. Raises: CommandFailed, ClientError."""
     members = [one for one in await every_broker(admin) if one.name == name]
     if not members:
-        raise DeploymentFailed(f"no name server has broker {name}", "Run wakelog status.")
+        raise CommandFailed(f"no name server has broker {name}", "Run wakelog status.")
     refusals = [one.refusal for one in members if one.refusal is not None]
     if refusals and not any(one.values for one in members):
         raise refusals[0]
@@ -367,7 +367,7 @@ def _found_again(
     *,
     accepts_loss: bool,
 ) -> GroupState:
-    """Return a state for a register without one. Raises: DeploymentFailed, TakeoverRefused."""
+    """Return a state for a register without one. Raises: CommandFailed, TakeoverRefused."""
     if not accepts_loss or not seen:
         raise _unknown_group(address, group, is_lost=bool(seen))
     return found_again(seen, to)
@@ -380,7 +380,7 @@ def _wait_taken_over(group: GroupRegister, wanted: GroupState, is_written: bool)
 
     is_written: whether the register is known to have had `wanted`.
 
-    Raises: DeploymentFailed, RegisterRefused.
+    Raises: CommandFailed, RegisterRefused.
     """
     end = time.monotonic() + TAKEOVER_SECONDS_MAX
     version, missed = NO_VERSION, ""
@@ -396,11 +396,11 @@ def _wait_taken_over(group: GroupRegister, wanted: GroupState, is_written: bool)
             return found
         if found is not None and found.epoch > wanted.epoch:
             cause = f"replica {found.master} of {group.key} leads in epoch {found.epoch} instead"
-            raise DeploymentFailed(cause, "Look for a second failover, and try again.")
+            raise CommandFailed(cause, "Look for a second failover, and try again.")
         is_written |= found == wanted
     written = "it is written" if is_written else "it is not known to be written"
     seconds = f"{TAKEOVER_SECONDS_MAX:.0f} s"
-    raise DeploymentFailed(
+    raise CommandFailed(
         f"{written}; replica {wanted.master} of {group.key} has not been seen to take over in "
         f"{seconds}{missed}",
         "Look at wakelog cluster status --register and at its logs, or name another replica.",
@@ -433,17 +433,15 @@ def _loss(state: GroupState, known: Mapping[int, int], to: int, *, accepts_loss:
     return Text(text, value)
 
 
-def _unknown_group(
-    address: str, group: GroupRegister, *, is_lost: bool = False
-) -> DeploymentFailed:
+def _unknown_group(address: str, group: GroupRegister, *, is_lost: bool = False) -> CommandFailed:
     cause = f"the register {address} has nothing of {group.key}"
     if is_lost:
         remedy = (
             "Give their wakelog.register. If it is this one, let a replica found the group again: "
             "failover with --accept-loss."
         )
-        return DeploymentFailed(f"{cause}, and its replicas have a register", remedy)
-    return DeploymentFailed(cause, "Leave --register out for groups without failover.")
+        return CommandFailed(f"{cause}, and its replicas have a register", remedy)
+    return CommandFailed(cause, "Leave --register out for groups without failover.")
 
 
 def _read_state(address: str, cluster: str, name: str, *, is_known: bool) -> Reading:

@@ -7,7 +7,7 @@ nothing: the replica's log may be the only one.
 import asyncio
 from collections.abc import AsyncIterator
 
-from wakelog.actors.errors import DeploymentFailed
+from wakelog.actors.errors import CommandFailed
 from wakelog.audit.operator import Operator
 from wakelog.audit.reseed import set_log_aside
 from wakelog.broker.config import MASTER_ID
@@ -24,13 +24,13 @@ async def reseed(
 ) -> AsyncIterator[Output]:
     """Yield what the master has, and with `changes` set the store's log aside.
 
-    Raises: DeploymentFailed, ClientError, StoreError, AuditRefused.
+    Raises: CommandFailed, ClientError, StoreError, AuditRefused.
     """
     root = config.paths.root
     identity = await asyncio.to_thread(read_identity, FileSystem(), config.paths.store_identity)
     if identity is None:
         cause = f"{root} does not say which broker it belongs to"
-        raise DeploymentFailed(cause, "Give the --store of a replica that wakelog has run.")
+        raise CommandFailed(cause, "Give the --store of a replica that wakelog has run.")
     name = identity.broker_name
     masters = [
         (address, values)
@@ -39,7 +39,7 @@ async def reseed(
     ]
     answering = [each for each in masters if "commitLogMaxOffset" in each[1]]
     if not answering:
-        raise DeploymentFailed(
+        raise CommandFailed(
             f"no master of {name} answers: the log in {root} may be the only one",
             "Start the master first, or give the name server that knows it (-n HOST:PORT).",
         )

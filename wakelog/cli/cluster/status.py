@@ -43,7 +43,7 @@ async def status(admin: Admin) -> AsyncIterator[Output]:
 
     A broker without an answer has no values.
 
-    Raises: DeploymentFailed at the end if there is a problem.
+    Raises: CommandFailed at the end if there is a problem.
     """
     found = await _read(admin)
     if found.failure is None:
