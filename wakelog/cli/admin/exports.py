@@ -19,7 +19,7 @@ from wakelog.cli.admin.java_text import first_rate
 from wakelog.cli.output import Output, Text
 from wakelog.client.admin import Admin, cluster_members
 from wakelog.client.clocks import wall_ms
-from wakelog.client.errors import ClientError
+from wakelog.client.errors import allowing_refusal
 from wakelog.client.route import MASTER_ID
 from wakelog.protocol import fastjson
 from wakelog.protocol.bodies import (
@@ -222,19 +222,16 @@ async def _quota(admin: Admin, address: str, runtime: Mapping[str, str]) -> dict
 
 async def _stats(admin: Admin, address: str, topic: str) -> BrokerStatsData:
     """Return what was put into a topic; nothing for a broker that has no such statistic."""
-    try:
+    with allowing_refusal():
         return await admin.stats(address, TOPIC_PUT, topic)
-    except ClientError:
-        return BrokerStatsData()
+    return BrokerStatsData()
 
 
 async def _client_versions(admin: Admin, groups: Mapping[str, object]) -> list[str]:
     """Return the languages and versions of all consumers."""
     found = set()
     for group in groups:
-        try:
+        with allowing_refusal():
             clients = (await admin.consumers(group)).connection_set
-        except ClientError:
-            continue
-        found |= {f"{each.language}%{version_name(each.version)}" for each in clients}
+            found |= {f"{each.language}%{version_name(each.version)}" for each in clients}
     return sorted(found)

@@ -16,7 +16,7 @@ from wakelog.cli.admin.java_text import bean_text, bean_values, plain_time, word
 from wakelog.cli.admin.topics import delete_topic, targets
 from wakelog.cli.output import Output, Table, Text
 from wakelog.client.admin import Admin
-from wakelog.client.errors import ClientError, allowing_refusal
+from wakelog.client.errors import allowing_refusal
 from wakelog.protocol.bodies import (
     CONSUME_ACTIVELY,
     BrokerStatsData,
@@ -91,7 +91,10 @@ async def delete_group(
                 yield output
 
 
-@mqadmin.command("consumerProgress")
+@mqadmin.command(
+    "consumerProgress",
+    differs="One client that cannot be asked hides no other; mqadmin then shows none of the rest.",
+)
 async def consumer_progress(
     admin: Admin,
     group: str | None = flag("g", "groupName", "Name of the group."),
@@ -123,11 +126,18 @@ async def consumer_progress(
 
 
 async def client_addresses(admin: Admin, group: str) -> dict[MessageQueue, str]:
-    """Return which client has each queue, by what every client of the group says."""
+    """Return which client has each queue, by what every client of the group says.
+
+    A client that cannot be asked hides no other: those of some languages cannot.
+    """
     found: dict[MessageQueue, str] = {}
-    for client in (await admin.consumers(group)).connection_set:
-        info = await admin.running_info(group, client.client_id)
-        found.update(dict.fromkeys(info.mq_table, client.client_id.partition("@")[0]))
+    clients = ConsumerConnection()
+    with allowing_refusal():
+        clients = await admin.consumers(group)
+    for client in clients.connection_set:
+        with allowing_refusal():
+            info = await admin.running_info(group, client.client_id)
+            found.update(dict.fromkeys(info.mq_table, client.client_id.partition("@")[0]))
     return found
 
 
@@ -200,7 +210,9 @@ async def group_settings(admin: Admin, group: str = GROUP_NAME) -> AsyncIterator
         yield Text("\n".join(lines), {"cluster": data.cluster, "broker": name, **values})
 
 
-@mqadmin.command("statsAll")
+@mqadmin.command(
+    "statsAll", differs="A broker that does not answer is an error; mqadmin counts 0 for it."
+)
 async def stats_all(
     admin: Admin,
     only_active: bool = mark("a", "activeTopic", "Only topics with messages today."),
@@ -229,10 +241,9 @@ async def _topic_stats(admin: Admin, topic: str, *, only_active: bool) -> list[t
     rows: list[tuple[object, ...]] = []
     for group in groups:
         out_tps, out_count = await _rate(admin, addresses, GROUP_GET, f"{topic}@{group}")
-        try:
+        lag = 0
+        with allowing_refusal():
             lag = max((await admin.consume_stats(group, topic)).total_diff(), 0)
-        except ClientError:
-            lag = 0
         if not only_active or in_count or out_count:
             names = topic[:64], group[:64]
             rows.append((*names, lag, in_tps, f"{out_tps:.2f}", in_count, out_count))
@@ -245,12 +256,10 @@ async def _rate(admin: Admin, addresses: list[str], name: str, key: str) -> tupl
     """Return messages a second and in a day; a broker without the statistic adds nothing."""
     tps, count = 0.0, 0
     for address in addresses:
-        try:
+        with allowing_refusal():
             found = await admin.stats(address, name, key)
-        except ClientError:
-            continue
-        tps += found.stats_minute.tps
-        count += day_sum(found)
+            tps += found.stats_minute.tps
+            count += day_sum(found)
     return tps, count
 
 
