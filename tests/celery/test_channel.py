@@ -191,3 +191,72 @@ def test_a_queue_that_needs_more_than_rocketmq_has_is_refused(
 def test_a_priority_is_refused(connection: Connection) -> None:
     with pytest.raises(PreconditionFailed, match="priority=3 is given, and RocketMQ has none"):
         Producer(connection.channel()).publish("urgent", routing_key="any", priority=3)
+
+
+@pytest.mark.parametrize("closes", [False, True], ids=["cancel", "close"])
+def test_a_queue_of_two_channels_is_read_until_the_last_one_leaves(
+    connection: Connection, closes: bool
+) -> None:
+    """The first that left had taken the reader of the other with it."""
+    name = f"shared.{'closed' if closes else 'cancelled'}"
+    one = Received(connection, Queue(name))
+    other = Received(connection, Queue(name))
+    one.consumer.qos(prefetch_count=1)
+    for each in (one, other):
+        each.consumer.consume()
+    producer = Producer(connection.channel())
+    for number in range(3):
+        producer.publish(number, routing_key=name)
+    while not one.messages:
+        connection.drain_events(timeout=SECONDS)
+    [in_hand] = one.messages
+    if closes:
+        one.channel.close()
+        assert sorted(other.wait(3)) == [0, 1, 2]
+    else:
+        one.consumer.cancel()
+        in_hand.ack()
+        other.wait(2)
+        assert sorted([in_hand.payload, *(each.payload for each in other.messages)]) == [0, 1, 2]
+    for message in other.messages:
+        message.ack()
+    assert len(one.messages) == 1
+    other.consumer.cancel()
+    other.consumer.consume()  # a reader that was retired is read anew
+    producer.publish("last", routing_key=name)
+    count = len(other.messages) + 1
+    assert other.wait(count)[-1] == "last"
+    other.consumer.cancel()
+    other.channel.close()
+
+
+def test_an_exchange_of_two_channels_loses_nothing_when_one_is_closed(
+    connection: Connection,
+) -> None:
+    """What came had been refused, and acknowledged, by the channel that had read first."""
+    queue = Queue("shared.events", EVENTS, routing_key="order.*")
+    one, other = Received(connection, queue), Received(connection, queue)
+    for each in (one, other):
+        each.consumer.consume()
+    one.channel.close()
+    producer = Producer(connection.channel(), exchange=EVENTS)
+    producer.publish("paid", routing_key="order.paid")
+    assert other.wait(1) == ["paid"]
+
+
+def test_only_the_channel_that_gets_a_message_says_whether_it_is_acknowledged(
+    connection: Connection,
+) -> None:
+    acknowledging = Received(connection, Queue("shared.acks"))
+    careless = Received(connection, Queue("shared.acks"), no_ack=True)
+    for each in (acknowledging, careless):
+        each.consumer.consume()
+    producer = Producer(connection.channel())
+    for number in range(4):
+        producer.publish(number, routing_key="shared.acks")
+    while len(acknowledging.messages) + len(careless.messages) < 4:
+        connection.drain_events(timeout=SECONDS)
+    assert acknowledging.messages
+    acknowledging.channel.close()
+    count = len(careless.messages) + len(acknowledging.messages)
+    assert len(careless.wait(count)) == 4

@@ -214,6 +214,55 @@ def test_a_few_tasks_are_ready_and_the_rest_waits(broker: EmbeddedBroker) -> Non
     play(broker, "many", work)
 
 
+def test_no_more_are_ready_when_many_are_due_at_once(broker: EmbeddedBroker) -> None:
+    count = READY_MAX * 2
+
+    async def work(play: Play) -> None:
+        bodies = [b"%d" % number for number in range(count)]
+        await asyncio.gather(*(play.put(body) for body in bodies))
+        async with play.reader() as reader:
+            early = [await taken(reader) for _ in range(READY_MAX)]
+            while len(reader._ready) < READY_MAX:
+                await asyncio.sleep(0.01)
+            for message in early:  # as if they had not been due yet
+                reader._wait_for(message, 1)
+            await asyncio.sleep(0.1)
+            assert len(reader._ready) == READY_MAX
+            found = [await taken(reader) for _ in range(count)]
+            assert {message.body for message in found} == set(bodies)
+
+    play(broker, "due-at-once", work)
+
+
+def test_no_more_are_ready_when_many_are_given_again_here(broker: EmbeddedBroker) -> None:
+    count = READY_MAX * 2
+
+    async def work(play: Play) -> None:
+        async with play.reader(is_shared=False) as reader:
+            bodies = [b"%d" % number for number in range(count)]
+            await asyncio.gather(*(play.put(body) for body in bodies))
+            in_hand = [await taken(reader) for _ in range(READY_MAX)]
+            while len(reader._ready) < READY_MAX:
+                await asyncio.sleep(0.01)
+            for message in in_hand:
+                await reader.requeue(message, message.body)
+            assert len(reader._ready) == READY_MAX
+            found = [await taken(reader) for _ in range(count)]
+            assert {message.body for message in found} == set(bodies)
+
+    play(broker, "again-at-once", work)
+
+
+def test_a_reader_that_was_closed_can_be_retired(broker: EmbeddedBroker) -> None:
+    async def work(play: Play) -> None:
+        async with play.reader() as reader:
+            await reader.retire()  # nothing is in hand: it is closed
+            assert not reader.is_open
+            await reader.retire()
+
+    play(broker, "retired-twice", work)
+
+
 def test_a_broadcast_gives_again_here_and_drops(
     broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture
 ) -> None:

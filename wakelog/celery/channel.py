@@ -9,11 +9,12 @@ Source: kombu.transport.virtual.Channel (5.7).
 
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from functools import partial
 from queue import Empty
 from typing import Any, Final, Protocol, cast
 
-from amqp.exceptions import NotFound, PreconditionFailed
+from amqp.exceptions import AMQPError, NotFound, PreconditionFailed
 from amqp.protocol import queue_declare_ok_t
 from kombu.transport import base, virtual
 from kombu.utils.uuid import uuid
@@ -21,7 +22,7 @@ from kombu.utils.uuid import uuid
 from wakelog.celery.errors import as_kombu_errors
 from wakelog.celery.link import BlockingLink, Settled, Source
 from wakelog.celery.payload import Payload
-from wakelog.celery.routes import FANOUT, Binding, is_for, target_of
+from wakelog.celery.routes import FANOUT, Binding, target_of
 
 GET_SECONDS: Final = 1.0
 """How long `basic_get` waits: the queue may have to be joined first."""
@@ -47,8 +48,17 @@ class Connection(Protocol):
     def nudge(self) -> None:
         """Look again: there may be a message, or room for one."""
 
+    def bindings(self) -> list[Binding]:
+        """Return what this connection has bound."""
+
+    def is_for(self, queue: str, exchange: str, payload: Payload) -> bool:
+        """Return whether a message of an exchange is for a queue."""
+
+    def is_used(self, queue: str, *, besides: "Channel") -> bool:
+        """Return whether another open channel reads a queue."""
+
     def leave(self, queues: Iterable[str]) -> None:
-        """Read queues no longer: their channel is closed."""
+        """Read queues no longer, which no other channel reads."""
 
 
 class QoS(virtual.QoS):
@@ -87,6 +97,8 @@ class Channel(virtual.Channel):
         """Have no queue yet."""
         self._no_ack: set[str] = set()
         self._read: set[str] = set()
+        self._got: set[str] = set()
+        self._callback_of: dict[str, Callable[[Payload], None]] = {}  # by consumer tag
         super().__init__(connection, **given)
 
     # Queues
@@ -197,9 +209,8 @@ class Channel(virtual.Channel):
         link = self.connection.link
         with as_kombu_errors():
             if exchange:
-                target = target_of(
-                    self.bindings(), exchange, routing_key, self.connection.temporary
-                )
+                bindings = self.connection.bindings()
+                target = target_of(bindings, exchange, routing_key, self.connection.temporary)
                 link.put(target.queues, exchange if target.to_exchange else None, message)
             elif self._is_shared(routing_key):
                 link.put([routing_key], None, message)
@@ -211,13 +222,6 @@ class Channel(virtual.Channel):
         if queue in self.connection.temporary:
             return False
         return queue in self.connection.declared or self.connection.link.exists(queue)
-
-    def bindings(self) -> list[Binding]:
-        """Return what this connection has bound."""
-        return [
-            Binding(key.exchange, self.typeof(key.exchange).type, key.routing_key, key.queue)
-            for key in list(self.state.bindings)
-        ]
 
     # Messages that are received
 
@@ -234,10 +238,13 @@ class Channel(virtual.Channel):
         if no_ack:
             self._no_ack.add(queue)
         super().basic_consume(queue, no_ack, callback, consumer_tag, **given)
+        # kombu keeps one for each queue, and none after a cancel: channels may share a queue.
+        self._callback_of[consumer_tag] = cast(Any, self.connection)._callbacks[queue]
         self.connection.nudge()
 
     def _read_queue(self, queue: str) -> None:
-        exchanges = {each.exchange: each.kind for each in self.bindings() if each.queue == queue}
+        bindings = self.connection.bindings()
+        exchanges = {each.exchange: each.kind for each in bindings if each.queue == queue}
         self._read.add(queue)
         if queue in self.connection.temporary:
             for exchange in exchanges or {DEFAULT_EXCHANGE: ""}:
@@ -247,30 +254,30 @@ class Channel(virtual.Channel):
             self.connection.link.read(Source(queue, None, True), lambda payload: True)
             for exchange, kind in exchanges.items():
                 source = Source(queue, exchange, True, "last" if kind == FANOUT else "first")
-                self.connection.link.read(source, partial(self._is_for, queue, exchange))
+                accepts = partial(self.connection.is_for, queue, exchange)
+                self.connection.link.read(source, accepts)
 
     def _read_exchange(self, queue: str, exchange: str) -> None:
         self._read.add(queue)
         with as_kombu_errors():
             source = Source(queue, exchange, False)
-            self.connection.link.read(source, partial(self._is_for, queue, exchange))
-
-    def _is_for(self, queue: str, exchange: str, payload: Payload) -> bool:
-        return not self.closed and is_for(queue, self.bindings(), exchange, payload)
+            self.connection.link.read(source, partial(self.connection.is_for, queue, exchange))
 
     def basic_cancel(self, consumer_tag: str) -> None:
         """Read a queue no longer; what is in hand of it may still be acknowledged."""
         queue = self._tag_to_queue.get(consumer_tag)
         super().basic_cancel(consumer_tag)
+        self._callback_of.pop(consumer_tag, None)
         if queue is not None and queue not in self._active_queues:
             self._no_ack.discard(queue)
-            if not self.closed:
+            if not self.closed and not self.connection.is_used(queue, besides=self):
                 with as_kombu_errors():
                     self.connection.link.retire(queue)
 
     def basic_get(self, queue: str, no_ack: bool = False, **_: Any) -> virtual.Message | None:
         """Return the next message of a queue, None without one."""
         self._read_queue(queue)
+        self._got.add(queue)
         try:
             payload = self._get(queue)
         except Empty:
@@ -294,6 +301,15 @@ class Channel(virtual.Channel):
         is_free = bool(self._consumers) and self.qos.can_consume()
         return list(self._active_queues) if is_free else []
 
+    def reads(self, queue: str) -> bool:
+        """Return whether it consumes a queue, or has got single messages of it."""
+        return queue in self._active_queues or queue in self._got
+
+    def deliver(self, payload: Payload, queue: str) -> None:
+        """Give a message of a queue to its consumer here."""
+        [tag, *_] = [tag for tag in self._callback_of if self._tag_to_queue[tag] == queue]
+        self._callback_of[tag](payload)
+
     def needs_no_ack(self, queue: str) -> bool:
         """Return whether a message of a queue is done when it is delivered."""
         return queue in self._no_ack
@@ -314,9 +330,14 @@ class Channel(virtual.Channel):
         self.connection.nudge()
 
     def close(self) -> None:
-        """Leave the groups of the queues: others get what is not acknowledged."""
-        transport = self.connection
-        was_open = not self.closed
+        """Leave the groups of the queues: others get what is not acknowledged.
+
+        A group stays joined for another channel; what is in hand here is put into its queue again.
+        """
+        if not self.closed and self.connection is not None:
+            shared = {x for x in self._read if self.connection.is_used(x, besides=self)}
+            if shared:
+                with suppress(AMQPError):  # the broker misses this client all the same
+                    self.qos.restore_unacked()
+            self.connection.leave(self._read - shared)
         super().close()
-        if was_open and transport is not None:
-            transport.leave(self._read)

@@ -85,6 +85,7 @@ class Link(Opened):
             **place.settings,
         )
         self._readers: dict[Source, TaskReader] = {}
+        self._retired: list[tuple[Source, TaskReader]] = []  # another reads their source since
         self._deliveries: dict[str, _Delivery] = {}
         self._tags = count(1)
         self._arrived = asyncio.Event()
@@ -98,6 +99,7 @@ class Link(Opened):
         """Commit what is done; what is in hand is given to others."""
         for source in list(self._readers):
             await self._close_reader(source)
+        await asyncio.gather(*(reader.close() for _, reader in self._retired if reader.is_open))
         await self._sender.close()
 
     async def _close_reader(self, source: Source) -> None:
@@ -178,6 +180,9 @@ class Link(Opened):
         reader = self._readers.get(source)
         if reader is not None and reader.is_open and not reader.is_retired:
             return
+        if reader is not None:
+            self._retired = [each for each in self._retired if each[1].is_open]
+            self._retired.append((source, reader))
         prefix, queue, exchange = self._options.prefix, source.queue, source.exchange
         if exchange is None:
             topic = group = self._topic(queue)
@@ -240,6 +245,9 @@ class Link(Opened):
         """Read a queue no longer. Raises: ClientError."""
         for source in [source for source in self._readers if source.queue == queue]:
             await self._close_reader(source)
+        for source, reader in self._retired:
+            if source.queue == queue and reader.is_open:
+                await reader.close()
 
     async def size(self, queue: str) -> int:
         """Return how many messages of a queue are not acknowledged. Raises: ClientError."""

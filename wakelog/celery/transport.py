@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 from importlib.metadata import version
+from itertools import count
 from typing import Any, Final
 
 from amqp.exceptions import (
@@ -25,6 +26,8 @@ from wakelog.celery.channel import Channel
 from wakelog.celery.errors import as_kombu_errors
 from wakelog.celery.link import BlockingLink, Link, Settled
 from wakelog.celery.options import DEFAULT_PORT, read_options, read_place, shown
+from wakelog.celery.payload import Payload
+from wakelog.celery.routes import Binding, is_for
 from wakelog.client import ClientError
 
 WAIT_SECONDS: Final = 1.0
@@ -69,6 +72,7 @@ class Transport(virtual.Transport):
         self.declared: set[str] = set()
         self._place, self._options = place, options
         self._link: BlockingLink | None = None
+        self._turns = count()  # of the channels that consume the same queue
         self._loop: Any = None
         self._ends: tuple[socket.socket, socket.socket] | None = None  # read and written
 
@@ -113,8 +117,25 @@ class Transport(virtual.Transport):
             with suppress(ClientError):
                 link.__exit__(None, None, None)
 
+    def bindings(self) -> list[Binding]:
+        """Return what this connection has bound."""
+        exchanges = self.state.exchanges or {}
+        kinds = {name: each["type"] for name, each in list(exchanges.items())}
+        return [
+            Binding(key.exchange, kinds.get(key.exchange, "direct"), key.routing_key, key.queue)
+            for key in list(self.state.bindings)
+        ]
+
+    def is_for(self, queue: str, exchange: str, payload: Payload) -> bool:
+        """Return whether a message of an exchange is for a queue."""
+        return is_for(queue, self.bindings(), exchange, payload)
+
+    def is_used(self, queue: str, *, besides: virtual.Channel) -> bool:
+        """Return whether another open channel reads a queue."""
+        return any(each.reads(queue) for each in self.channels if each is not besides)
+
     def leave(self, queues: Iterable[str]) -> None:
-        """Read queues no longer: their channel is closed."""
+        """Read queues no longer, which no other channel reads."""
         if self._link is not None:
             with suppress(ClientError):  # the broker misses this client all the same
                 for queue in list(queues):
@@ -144,10 +165,15 @@ class Transport(virtual.Transport):
             taken = self.link.take(wanted, wait_seconds)
         if taken is None:
             return False
-        if any(channel.needs_no_ack(taken.queue) for channel in self.channels):
+        consumers = [each for each in self.channels if taken.queue in each.wanted()]
+        if not consumers:  # cancelled meanwhile
+            self._deliver(taken.payload, taken.queue)
+            return True
+        channel = consumers[next(self._turns) % len(consumers)]
+        if channel.needs_no_ack(taken.queue):
             with as_kombu_errors():
                 self.link.settle(taken.tag, Settled.DONE)
-        self._deliver(taken.payload, taken.queue)
+        channel.deliver(taken.payload, taken.queue)
         return True
 
     def register_with_event_loop(self, connection: Any, loop: Any) -> None:

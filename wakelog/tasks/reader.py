@@ -115,7 +115,8 @@ class TaskReader(Opened):
     async def retire(self) -> None:
         """Give no more tasks, and leave the group when none is in hand."""
         self.is_retired = True
-        self._loops[0].cancel()
+        for pump in self._loops[:1]:  # none once it was closed
+            pump.cancel()
         self._ready.clear()
         await self._leave_when_done()
 
@@ -134,6 +135,7 @@ class TaskReader(Opened):
         """Return the next task and have it in hand; None without one. Raises: ClientError."""
         if self._ready:
             message = self._ready.popleft()
+            self._release()
             self._room.set()
             self.in_hand[message] = steady_ms()
             return message
@@ -173,8 +175,7 @@ class TaskReader(Opened):
             await self.ack(message)
         else:
             del self.in_hand[message]
-            self._ready.append(message)
-            self._on_ready()
+            self._wait_for(message, 0)
 
     async def _put_again(self, message: ConsumerMessage, body: bytes, due_ms: int) -> None:
         key, tags = " ".join(message.keys), message.tags
@@ -219,11 +220,8 @@ class TaskReader(Opened):
             return
         due_ms = due_of(message.properties)
         remaining_ms = due_ms - wall_ms()
-        if remaining_ms <= 0:
-            self._ready.append(message)
-            self._on_ready()
-        elif remaining_ms < min(self._sender.delays_ms):
-            self._wait_for(message, remaining_ms)
+        if remaining_ms < min(self._sender.delays_ms):
+            self._wait_for(message, max(remaining_ms, 0))
         else:
             await self._hop(message, due_ms)
 
@@ -237,12 +235,18 @@ class TaskReader(Opened):
             await self._consumer.ack(message)
 
     def _wait_for(self, message: ConsumerMessage, delay_ms: int) -> None:
+        """Have a message ready after some time, once there is room."""
         self._number += 1
         heappush(self._waiting, (steady_ms() + delay_ms, self._number, message))
-        asyncio.get_running_loop().call_later(delay_ms / 1000 + 0.001, self._release)
+        if delay_ms:
+            asyncio.get_running_loop().call_later(delay_ms / 1000 + 0.001, self._release)
+        else:
+            self._release()
 
     def _release(self) -> None:
         while self._waiting and self._waiting[0][0] <= steady_ms() and not self.is_retired:
+            if len(self._ready) >= READY_MAX:
+                return  # `take` makes room
             _, _, message = heappop(self._waiting)
             if due_of(message.properties) > wall_ms() + min(self._sender.delays_ms):
                 hop = run_once(self._admit(message), log_unexpected("delaying a task further"))
