@@ -45,7 +45,6 @@ UNTESTED: dict[str, str] = {
 # Modules that the docstring of their package does not name; may only go down.
 UNNAMED_MODULES_COUNTS: dict[str, int] = {
     "wakelog/actors": 5,
-    "wakelog/actors/broker": 27,
     "wakelog/actors/deploy": 10,
     "wakelog/actors/ray": 3,
     "wakelog/actors/ray/fast_start": 7,
@@ -55,7 +54,6 @@ UNNAMED_MODULES_COUNTS: dict[str, int] = {
     "wakelog/cli": 20,
     "wakelog/cli/admin": 6,
     "wakelog/cli/cluster": 10,
-    "wakelog/client": 41,
     "wakelog/console": 18,
     "wakelog/console/actions": 11,
     "wakelog/console/pages": 16,

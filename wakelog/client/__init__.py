@@ -1,13 +1,25 @@
 """The RocketMQ client. It works with wakelog and with any RocketMQ 4.x.
 
-    producer.py       Producer: what users send with
-    consumer.py       Consumer: what users receive with
-    errors.py         the errors, as a tree
-    instance.py       what every client has: connections, routes, heartbeats
-    sender.py, route.py, broker_calls.py, admin.py    what Producer and the tools stand on
-    group_member.py   which queues a Consumer has; allocation, group_calls and queue_reader below it
-    codecs.py, typed.py, retry_policy.py              values of a type in place of bodies
-    inbox.py, process_queue.py, offset_stores.py      what was pulled, and how far the user has come
+Read in this order:
+
+    producer consumer sync                      what users send and receive with; without asyncio
+    errors options plain messages received      what they give and get
+    codecs typed retry_policy                   values of a type in place of bodies
+    instance route attempts clocks              what every client has; when a call is made again
+    sender queue_choice send_command receipts   one request with messages, and its response
+    send_buffer lanes plain_messages            messages of many callers, together in requests
+    lone_sender loop_thread                     a send without the loop; the loop of `sync`
+    transactions requests delays unique_ids     half messages, replies, delay levels, ids
+    group_member group_calls allocation         which queues a consumer has
+    queue_reader process_queue inbox            what was pulled, and what comes next
+    taken_ahead offset_stores offset_commits    what the user has; how far the user has come
+    consumer_arguments consumer_message         topics with filters; what is done with a message
+    consumer_questions late_topics              what brokers ask; topics that are not there yet
+    pulled_rows arrow arrow_columns arrow_tables    messages as tables
+    trace consumer_trace trace_notes appended   what became of a message; properties of tools
+    admin broker_calls configuration access     what tools ask of brokers and name servers
+    queue_puller message_search message_filter  messages for a person
+    message_life tracks waiting failure_lines   what became of one; what waits; repeated failures
 
 Spark's remote reader, its sink, `wakelog hello` and `wakelog admin` use it, too.
 
