@@ -2,12 +2,16 @@
 
 import asyncio
 
+import pytest
+
 from tests.cli.cluster.conftest import CommandLine
 from tests.client.clusters import FakeCluster, messages
 from tests.fakes.records import record
+from wakelog.cli.cluster import tail as module
 from wakelog.cli.cluster.tail import ShownMessage, WantedTail, tail
 from wakelog.client.admin import Admin
 from wakelog.client.options import ClientOptions
+from wakelog.protocol.codes import RequestCode
 from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.sys_flag import MESSAGE_COMPRESSED
 
@@ -82,3 +86,41 @@ def test_messages_of_all_queues_come_in_order_and_then_the_new_ones() -> None:
 
     cluster.first["b", "T", 1] = 5
     assert asyncio.run(follow()) == ["0", "1", "2", "5", "6", "3"]
+
+
+def shown_last(cluster: FakeCluster, wanted: WantedTail) -> list[str]:
+    """Return the lines of a tail that does not follow, from their bodies on."""
+
+    async def show() -> list[str]:
+        admin = Admin(cluster, ClientOptions(("n:1",)))
+        outputs = [each async for each in tail(admin, "T", wanted)]
+        return [line.rpartition("  ")[2] for each in outputs for line in each.lines()]
+
+    return asyncio.run(show())
+
+
+def test_the_last_messages_that_match_are_searched_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last two of each queue were examined, and nothing was shown."""
+    paid = messages(3, properties=b"TAGS\1paid")
+    cluster = FakeCluster(
+        {
+            ("b", "T", 0): [*paid, *messages(90, first=3, properties=b"TAGS\1open")],
+            ("b", "T", 1): messages(70, first=100, queue_id=1),
+        }
+    )
+    cluster.first["b", "T", 1] = 100
+    assert shown_last(cluster, WantedTail("paid", lines=2)) == ["1", "2"]
+    [*found, said] = shown_last(cluster, WantedTail("paid", lines=5))
+    assert found == ["0", "1", "2"]
+    assert said == "3 of 163 examined messages match"
+    assert shown_last(cluster, WantedTail(lines=2)) == ["168", "169"]
+    assert shown_last(cluster, WantedTail("paid", lines=0)) == []
+    monkeypatch.setattr(module, "EXAMINED_MAX", 40)
+    [said] = shown_last(cluster, WantedTail("paid", lines=2))
+    assert said == "0 of 40 examined messages match, 123 older ones were not: give --since"
+
+
+def test_no_more_than_the_last_messages_are_pulled_without_a_filter() -> None:
+    cluster = FakeCluster({("b", "T", 0): messages(200)})
+    assert shown_last(cluster, WantedTail(lines=3)) == ["197", "198", "199"]
+    assert [code for _, code in cluster.asked].count(RequestCode.PULL_MESSAGE) == 1

@@ -4,7 +4,11 @@ No consumer group moves: messages are pulled, and no offset is committed. Broker
 hash of a tag; the exact tag, and an SQL92 expression, are checked here. So an expression works at
 brokers that refuse such subscriptions, too.
 
-Invariants: at most `PULL_MAX` messages of each queue are in memory, besides the last ones wanted.
+The last messages are searched from the end, in steps that double, until as many match as wanted.
+
+Invariants:
+    - at most `PULL_MAX` messages of each queue are in memory, besides the last ones wanted.
+    - the search for the last ones examines at most `EXAMINED_MAX` messages of a topic.
 """
 
 import asyncio
@@ -15,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from wakelog.actors.errors import NotPossible
 from wakelog.cli.cluster.output import Moment
-from wakelog.cli.output import Output
+from wakelog.cli.output import Output, Text
 from wakelog.client import message_filter
 from wakelog.client.admin import Admin
 from wakelog.client.errors import ClientError
@@ -26,6 +30,9 @@ from wakelog.client.route import QueueAt
 
 WAITING_MAX: Final = 1_024
 """New messages that wait to be put out."""
+
+EXAMINED_MAX: Final = 100_000
+"""Messages of all queues, for the last ones that match: some seconds at one broker."""
 
 
 class WantedTail(NamedTuple):
@@ -87,13 +94,11 @@ async def tail(admin: Admin, topic: str, wanted: WantedTail) -> AsyncIterator[Ou
         remedy = "Give it the permission (wakelog admin updateTopicPerm -p 6), or start its brokers"
         raise ClientError(f"no queue of topic {topic} can be read", remedy)
     pullers = [await _begin(admin, queue, wanted, accepts) for queue in queues]
-    found = merged(pullers)
     if wanted.since_ms is None:
-        last = deque([each async for each in found], wanted.lines)
-        for message in last:
-            yield ShownMessage(message)
+        async for output in _show_last(admin, pullers, wanted, accepts):
+            yield output
     else:
-        async for message in found:
+        async for message in merged(pullers):
             yield ShownMessage(message)
     if wanted.follows:
         async for message in _follow(pullers):
@@ -103,14 +108,61 @@ async def tail(admin: Admin, topic: str, wanted: WantedTail) -> AsyncIterator[Ou
 async def _begin(admin: Admin, queue: QueueAt, wanted: WantedTail, accepts: Accepts) -> QueuePuller:
     calls = admin.calls
     first, end = within = await calls.range_of(queue)
-    if wanted.since_ms is None:
-        first = max(first, end - wanted.lines)
-    elif wanted.since_ms < 0:
+    if wanted.since_ms is None or wanted.since_ms < 0:
         first = end
     elif wanted.since_ms > 0:
         first = await calls.first_at(queue, wanted.since_ms, within)
     since_ms = wanted.since_ms or 0
     return QueuePuller(calls, queue, first, end, wanted.tags, accepts, since_ms)
+
+
+class _Last(NamedTuple):
+    """The last messages of a queue that match. missing: of what was not examined."""
+
+    messages: list[ReceivedMessage]
+    examined: int
+    missing: int
+
+
+async def _show_last(
+    admin: Admin, pullers: list[QueuePuller], wanted: WantedTail, accepts: Accepts
+) -> AsyncIterator[Output]:
+    """Yield the last messages of all queues, and what was examined if too few match."""
+    share = max(EXAMINED_MAX // len(pullers), wanted.lines)
+    ends = [(each.queue, each.offset) for each in pullers]
+    parts = await asyncio.gather(
+        *(_last_of(admin, queue, end, share, wanted, accepts) for queue, end in ends)
+    )
+    found = sorted(
+        (message for part in parts for message in part.messages),
+        key=lambda message: message.record.store_timestamp_ms,
+    )
+    for message in found[-wanted.lines :] if wanted.lines else ():
+        yield ShownMessage(message)
+    if len(found) < wanted.lines and (wanted.sql or wanted.tags not in ("", "*")):
+        examined, missing = sum(x.examined for x in parts), sum(x.missing for x in parts)
+        rest = f", {missing:,} older ones were not: give --since" if missing else ""
+        text = f"{len(found):,} of {examined:,} examined messages match{rest}"
+        yield Text(text, {"found": len(found), "examined": examined, "notExamined": missing})
+
+
+async def _last_of(
+    admin: Admin, queue: QueueAt, end: int, count_max: int, wanted: WantedTail, accepts: Accepts
+) -> _Last:
+    """Return the last messages of a queue that match. count_max: how many are examined."""
+    begin, _ = await admin.calls.range_of(queue)
+    found: list[ReceivedMessage] = []
+    limit, at, step = max(begin, end - count_max), end, wanted.lines
+    while len(found) < wanted.lines and at > limit:
+        first = max(limit, at - step)
+        puller = QueuePuller(admin.calls, queue, first, at, wanted.tags, accepts)
+        older = deque[ReceivedMessage](maxlen=wanted.lines - len(found))
+        while await puller.fill():
+            older.extend(puller.messages)
+            puller.messages.clear()
+        found = [*older, *found]
+        at, step = first, step * 2
+    return _Last(found, end - at, at - begin)
 
 
 async def _follow(pullers: list[QueuePuller]) -> AsyncIterator[ReceivedMessage]:
