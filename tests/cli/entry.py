@@ -15,7 +15,7 @@ def main() -> int:
     from wakelog.cli import app, up
 
     stops = sys.argv[1] == "stops"
-    up.STOP_SECONDS_MAX = 30 if stops else 0.5
+    vars(up)["stop_seconds_max"] = lambda in_turn_count: 30.0 if stops else 0.5
     deployment = FakeDeployment(on_stop=nothing if stops else forever)
     return app.run(sys.argv[2:], signals, lambda plan: deployment)
 

@@ -230,7 +230,7 @@ def test_a_stop_that_does_not_end_ends_the_process(
         raise Ended
 
     monkeypatch.setattr(os, "_exit", end)
-    monkeypatch.setattr(module, "STOP_SECONDS_MAX", 0.01)
+    monkeypatch.setattr(module, "stop_seconds_max", lambda in_turn_count: 0.01)
     run = Run(plan, on_stop=forever)
     with pytest.raises(Ended):
         run.run(run.stop_when_ready())

@@ -22,10 +22,10 @@ from tests.deploy.chart_digest import CHART, chart_digest
 from wakelog.actors.deploy.plan import NameServerOptions, UpOptions
 from wakelog.actors.deploy.planning import make_name_server_plan, make_plan
 from wakelog.actors.deploy.up_keys import UP_KEYS, UP_PREFIX
+from wakelog.actors.transport.stop_limits import stop_seconds_max
 from wakelog.broker.config_file import is_unknown
 from wakelog.cli.command import Call, read
 from wakelog.cli.root import program
-from wakelog.cli.up import STOP_SECONDS_MAX
 from wakelog.network.tls_properties import GIVEN_KEYS
 from wakelog.telemetry.exposition import LIVE_PATH, READY_PATH
 
@@ -186,12 +186,12 @@ def test_a_stop_gets_the_time_that_it_may_take() -> None:
     [(pod, broker), *_] = [each for each in pods() if each[1]["name"] == "broker"]
     args = broker["args"]
     drain = int(args[args.index("--drain-seconds") + 1])
-    assert pod["terminationGracePeriodSeconds"] >= STOP_SECONDS_MAX + drain
+    assert pod["terminationGracePeriodSeconds"] >= stop_seconds_max(1) + drain
     grace = compose()["services"]["broker"]["stop_grace_period"]
-    assert int(grace.removesuffix("s")) >= STOP_SECONDS_MAX
+    assert int(grace.removesuffix("s")) >= stop_seconds_max(1)
     words = shlex.split(unit()["Service"]["ExecStart"])
     drain = int(words[words.index("--drain-seconds") + 1])
-    assert int(unit()["Service"]["TimeoutStopSec"]) >= STOP_SECONDS_MAX + drain
+    assert int(unit()["Service"]["TimeoutStopSec"]) >= stop_seconds_max(1) + drain
 
 
 def test_the_image_gets_signals_and_its_health_is_asked() -> None:

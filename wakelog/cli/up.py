@@ -2,7 +2,7 @@
 
     start   shows each step of the deployment; ends early at a signal or an error
     watch   shows rates; ends at a signal, or when the deployment has failed
-    stop    always, however far the start came, within STOP_SECONDS_MAX
+    stop    always, however far the start came, within the sum of its parts' limits
 
 Exit code 0 after a stop that was asked for, left every store in order, and with all services at
 work until then, else 1.
@@ -30,6 +30,7 @@ from wakelog.actors.services.session import open_logs
 from wakelog.actors.transport.clocks import wall_ms
 from wakelog.actors.transport.free_memory import free_memory
 from wakelog.actors.transport.full_collections import FullCollections
+from wakelog.actors.transport.stop_limits import stop_seconds_max
 from wakelog.broker.trouble import Trouble, trouble_text
 from wakelog.cli.console_beside import ConsoleBeside, make_console_beside
 from wakelog.cli.preflight import free_broker_port, preflight
@@ -47,10 +48,6 @@ if TYPE_CHECKING:
     from wakelog.cli.failures import Failure
 
 DeploymentFactory = Callable[[Plan], Deployment]
-
-STOP_SECONDS_MAX = 90.0
-"""More than the sum of a stop's limits: 5 s for open connections, 30 s for reput, 15 s for Ray. The
-rest is for the sync of a segment on a slow disk. What --drain-seconds gives to clients is added."""
 
 FAILURE_SECONDS = 1.0
 """How often the deployment is asked whether it has failed."""
@@ -127,7 +124,8 @@ class Up:
         self._phase = "starting"
         self._step = ""
         self._console: ConsoleBeside | None = None
-        self._stop_seconds_max = STOP_SECONDS_MAX + plan.drain_seconds
+        in_turn_count = len(plan.brokers) if plan.is_local else 1
+        self._stop_seconds_max = stop_seconds_max(in_turn_count) + plan.drain_seconds
 
     async def run(self) -> int:
         """Run until a stop is asked for or something fails; return the exit code."""

@@ -49,6 +49,9 @@ SWEEP_SECONDS = 5.0
 GRACE_SECONDS = 5.0
 """How long a server that closes goes on with what has come, and then with what that has left."""
 
+CLOSE_SECONDS_MAX = 2 * GRACE_SECONDS
+"""How long a server may take to close."""
+
 QUIET_REASONS = frozenset({CloseReason.PEER, CloseReason.REQUESTED, CloseReason.SERVER_STOPPED})
 """Ends of connections without a fault, which are not worth a warning."""
 

@@ -17,6 +17,10 @@ from wakelog.actors.deploy import supervised_process
 from wakelog.actors.deploy import supervisor as module
 from wakelog.actors.deploy.supervisor import SupervisorActor
 from wakelog.actors.services.table import needed_services
+from wakelog.actors.transport.stop_limits import (
+    BROKER_STOP_SECONDS_MAX,
+    NAME_SERVER_STOP_SECONDS_MAX,
+)
 from wakelog.storage.config import StoreConfig
 from wakelog.telemetry.crash_traces import CRASH_FILE
 from wakelog.telemetry.pieces import encode_pieces
@@ -331,6 +335,40 @@ def test_brokers_are_drained_before_they_stop_and_not_for_longer(
         assert await supervisor.drain_seconds() == 1
         assert await supervisor.stop()
         assert harness.log[2:] == ["drain Broker 1", "stop Broker", "stop NameServer"]
+
+    run(main)
+
+
+def test_name_servers_that_hang_are_waited_for_at_the_same_time(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: list[float] = []
+    hanging: list[int] = []  # at the moment
+    seen: list[int] = []
+
+    async def main() -> None:
+        supervisor = await harness.started()
+        supervisor._name_servers *= 3
+        answered = supervisor._result
+
+        async def hear(reference: Any, seconds_max: float) -> Any:
+            limits.append(seconds_max)
+            return await answered(reference, 0.2)
+
+        async def hang() -> bool:
+            seen.append(len(hanging))
+            hanging.append(1)
+            try:
+                await asyncio.Event().wait()
+            finally:
+                hanging.clear()
+            return True
+
+        monkeypatch.setattr(supervisor, "_result", hear)
+        monkeypatch.setattr(harness.actors["NameServer"], "stop", hang)
+        assert await supervisor.stop()  # no store is theirs
+        assert seen == [0, 1, 2]
+        assert limits == [BROKER_STOP_SECONDS_MAX] + [NAME_SERVER_STOP_SECONDS_MAX] * 3
 
     run(main)
 

