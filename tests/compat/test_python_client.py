@@ -11,7 +11,6 @@ import pytest
 
 from tests.compat.clusters import STARTERS, Cluster
 from tests.compat.driver import JavaDriver, bodies
-from wakelog.cli.admin.traces import read_traces
 from wakelog.client import (
     Message,
     NoReply,
@@ -23,6 +22,7 @@ from wakelog.client import (
 )
 from wakelog.client.broker_calls import open_calls
 from wakelog.client.options import make_options
+from wakelog.client.trace_notes import read_notes
 from wakelog.protocol.names import TRACE_TOPIC
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.daily("in turn")]
@@ -154,7 +154,7 @@ def test_it_sends_without_asyncio(cluster: Cluster, driver: JavaDriver, topic: s
     window = {"begin": 0, "end": int(time.time() * 1000) + 60_000, "countMax": 32}
     place = {"topic": TRACE_TOPIC, "key": sent.message_id}
     [trace] = driver.once_there(NO_MESSAGE, "queryByKey", **place, **window)
-    noted = list(read_traces(bodies([trace])[0].decode()))
+    noted = list(read_notes(bodies([trace])[0].decode()))
     assert sent.message_id in {note.message_id for note in noted if note.is_success}
 
 

@@ -19,7 +19,7 @@ from wakelog.client.message_filter import begin_of
 from wakelog.client.received import ReceivedMessage
 from wakelog.protocol.java import LONG_MAX, LONG_MIN, parse_boolean, parse_integer
 from wakelog.protocol.names import TRACE_TOPIC
-from wakelog.protocol.properties import KEYS, split_keys
+from wakelog.protocol.properties import split_keys
 
 TRACES_MAX: Final = 64
 NOTES_BYTES_MAX: Final = 1 << 20
@@ -118,14 +118,25 @@ async def notes_of(
 
     is_id: of that id alone. Raises: ClientError.
     """
+    found, is_all = await recorded_notes(admin, key, topic, is_id=is_id)
+    return sorted(set(found), key=lambda row: (row.time_ms, row.kind)), is_all
+
+
+async def recorded_notes(
+    admin: Admin, key: str, topic: str = TRACE_TOPIC, *, is_id: bool = False
+) -> tuple[list[TraceRow], bool]:
+    """Return the same as brokers gave it: a note that was stored twice is there twice.
+
+    Raises: ClientError.
+    """
     asked = await admin.query_messages(topic, key, TRACES_MAX)
-    found: set[TraceRow] = set()
+    found: list[TraceRow] = []
     for message in map(ReceivedMessage, asked):
-        if key not in split_keys(message.properties.get(KEYS, "")):
+        if key not in message.keys:
             continue
         text = begin_of(message, NOTES_BYTES_MAX).decode(errors="replace")
         host = message.record.born_host[0]
         for row in read_notes(text):
             if row.message_id == key or (not is_id and key in split_keys(row.keys)):
-                found.add(row._replace(client_host=host))
-    return sorted(found, key=lambda row: (row.time_ms, row.kind)), len(asked) < TRACES_MAX
+                found.append(row._replace(client_host=host))
+    return found, len(asked) < TRACES_MAX

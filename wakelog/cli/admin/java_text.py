@@ -18,7 +18,7 @@ from wakelog.protocol.compression import inflate
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.java import boolean_text, iteration_order
 from wakelog.protocol.message_id import create_message_id
-from wakelog.protocol.properties import KEYS, UNIQ_KEY, decode_properties
+from wakelog.protocol.properties import UNIQ_KEY, decode_properties
 from wakelog.protocol.record import MessageRecord
 
 NONE: Final = "null"
@@ -117,11 +117,6 @@ def body_of(record: MessageRecord) -> bytes:
     with suppress(RemoteProtocolError, ModuleNotFoundError):
         return inflate(record.body, record.sys_flag)
     return bytes(record.body)
-
-
-def has_key(record: MessageRecord, key: str) -> bool:
-    """Return whether a message has this key; the index finds others of the same hash as well."""
-    return key in decode_properties(record.properties_text).get(KEYS, "").split(" ")
 
 
 def queue_text(topic: str, broker_name: str, queue_id: int) -> str:

@@ -12,7 +12,6 @@ from wakelog.cli.admin.java_text import (
     bean_text,
     bean_values,
     body_of,
-    has_key,
     host_port,
     map_text,
     message_id,
@@ -26,7 +25,9 @@ from wakelog.cli.output import Output, Table, Text
 from wakelog.client.admin import Admin, records
 from wakelog.client.broker_calls import Pulled
 from wakelog.client.errors import ClientError
+from wakelog.client.message_search import COPIES_MAX, KEYED_MAX, PULL_MAX
 from wakelog.client.messages import SendRequest, stored_again
+from wakelog.client.received import ReceivedMessage
 from wakelog.client.route import QueueAt
 from wakelog.client.tracks import tracks_of
 from wakelog.protocol import fastjson
@@ -43,11 +44,8 @@ from wakelog.protocol.properties import (
 )
 from wakelog.protocol.record import MessageRecord
 
-PULL_MAX: Final = 32
 MIN_OFFSET, MAX_OFFSET = "MIN_OFFSET", "MAX_OFFSET"
 QUOTED: Final = ("extendDataJson", "bitMap", "msg")
-KEY_MAX: Final = 64
-UNIQUE_MAX: Final = 32
 STATUS: Final = {
     int(ResponseCode.SUCCESS): "FOUND",
     int(ResponseCode.PULL_NOT_FOUND): "NO_NEW_MSG",
@@ -98,11 +96,11 @@ async def query_by_key(
     admin: Admin, topic: str = TOPIC, key: str = flag("k", "msgKey", "The key.")
 ) -> AsyncIterator[Output]:
     """List the messages with a key."""
-    found = await admin.query_messages(topic, key, KEY_MAX)
+    found = await admin.query_messages(topic, key, KEYED_MAX)
     rows = [
         (message_id(record), record.queue_id, record.queue_offset)
         for record in found
-        if has_key(record, key)
+        if key in ReceivedMessage(record).keys  # the index finds others of the same hash, too
     ]
     yield Table("%-50s %4d %40d", ["Message ID", "QID", "Offset"], rows)
 
@@ -119,7 +117,7 @@ async def query_by_unique_key(
     """Show the message with this id of a producer."""
     found = [
         record
-        for record in await admin.query_messages(topic, unique, UNIQUE_MAX, is_unique=True)
+        for record in await admin.query_messages(topic, unique, COPIES_MAX, is_unique=True)
         if message_id(record) == unique
     ]
     if not found:
