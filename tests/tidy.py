@@ -49,7 +49,6 @@ UNNAMED_MODULES_COUNTS: dict[str, int] = {
     "wakelog/actors/ray": 3,
     "wakelog/actors/ray/fast_start": 7,
     "wakelog/actors/services": 12,
-    "wakelog/actors/transport": 8,
     "wakelog/audit": 3,
     "wakelog/cli": 20,
     "wakelog/cli/admin": 6,

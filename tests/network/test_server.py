@@ -20,7 +20,7 @@ from wakelog.network.connection import Connection
 from wakelog.network.errors import CallTimeout, SendFailed
 from wakelog.network.lanes import Lanes
 from wakelog.network.limits import ServerLimits
-from wakelog.network.server import GRACE_SECONDS, Server
+from wakelog.network.server import GRACE_SECONDS, LAST_TURNS_SECONDS, Server
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import SERIALIZE_ROCKETMQ, RemotingCommand, answer
 from wakelog.protocol.frame import FrameDecoder, encode_frame
@@ -442,7 +442,7 @@ def test_close_leaves_work_that_does_not_end(run: Run) -> None:
         while not server.statistics().turn.requests_count:
             await asyncio.sleep(0)
         await server.close(grace_seconds=1.0)
-        assert GRACE_SECONDS <= clock.seconds - began_seconds < 3 * GRACE_SECONDS
+        assert 1.0 + LAST_TURNS_SECONDS <= clock.seconds - began_seconds < GRACE_SECONDS
         await peer.close()
 
     run(main)

@@ -47,9 +47,12 @@ SWEEP_SECONDS = 5.0
 """How often connections are checked; it adds to every limit on their time."""
 
 GRACE_SECONDS = 5.0
-"""How long a server that closes goes on with what has come, and then with what that has left."""
+"""How long a server that closes goes on with what has come, and peers may take to read answers."""
 
-CLOSE_SECONDS_MAX = 2 * GRACE_SECONDS
+LAST_TURNS_SECONDS = 1.0
+"""How long it then goes on with what the closed connections have left."""
+
+CLOSE_SECONDS_MAX = GRACE_SECONDS + LAST_TURNS_SECONDS
 """How long a server may take to close."""
 
 QUIET_REASONS = frozenset({CloseReason.PEER, CloseReason.REQUESTED, CloseReason.SERVER_STOPPED})
@@ -176,7 +179,7 @@ class Server:
         """Answer what waits, close every connection, and wait until they are closed.
 
         A connection whose peer does not read its responses within ``grace_seconds`` is aborted.
-        Work that is not at its end ``GRACE_SECONDS`` later is left.
+        Work that is not at its end ``LAST_TURNS_SECONDS`` later is left.
         """
         self.stop_listening()
         deadline_seconds = self._clock_seconds() + grace_seconds
@@ -186,7 +189,7 @@ class Server:
             await asyncio.sleep(0)
         left_seconds = max(0.0, deadline_seconds - self._clock_seconds())
         await close_all(self._table, CloseReason.SERVER_STOPPED, seconds_max=left_seconds)
-        deadline_seconds = self._clock_seconds() + GRACE_SECONDS
+        deadline_seconds = self._clock_seconds() + LAST_TURNS_SECONDS
         while self._turn.is_scheduled and self._clock_seconds() < deadline_seconds:
             # The last closed connection is not yet reported to the handler.
             await asyncio.sleep(0)

@@ -28,7 +28,7 @@ RELEASES_SECONDS_MAX: Final = 20.0
 ADDED_RELEASE_SECONDS_MAX: Final = 1.0
 """The same for an added service, which keeps nothing that the store needs."""
 
-TABLES_SECONDS_MAX: Final = 5.0
+TABLES_SECONDS_MAX: Final = 4.0
 """For tables, the checkpoint and the farewell to the name servers."""
 
 BROKER_STOP_SECONDS_MAX: Final = (
