@@ -23,7 +23,7 @@ from tests.kinds import some_daily
 from wakelog.actors import table_files
 from wakelog.actors.broker.service import BrokerService
 from wakelog.actors.deploy.local import LocalDeployment
-from wakelog.actors.errors import DeploymentFailed
+from wakelog.actors.errors import CommandFailed, DeploymentFailed
 from wakelog.actors.services import broker_services
 from wakelog.actors.services.broker_services import BrokerServices
 from wakelog.actors.services.client import ServiceClient
@@ -80,7 +80,7 @@ async def lines_of(outputs: AsyncIterator[Output]) -> tuple[list[str], bool]:
     try:
         async for output in outputs:
             lines += output.lines()
-    except DeploymentFailed:
+    except CommandFailed:
         return lines, True
     return lines, False
 

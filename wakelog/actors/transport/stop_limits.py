@@ -7,7 +7,7 @@
         services        RELEASES_SECONDS_MAX
         tables          TABLES_SECONDS_MAX
       name servers    NAME_SERVER_STOP_SECONDS_MAX, all at once
-      Ray, metrics    REST_SECONDS_MAX
+      Ray, metrics    RAY_SECONDS_MAX
 
 What kills from outside has to wait longer: the manifests in `deploy/`.
 """
@@ -36,11 +36,11 @@ BROKER_STOP_SECONDS_MAX: Final = (
 )
 NAME_SERVER_STOP_SECONDS_MAX: Final = CLOSE_SECONDS_MAX + TABLES_SECONDS_MAX
 
-REST_SECONDS_MAX: Final = 20.0
-"""For Ray, 15 s, and for the metrics."""
+RAY_SECONDS_MAX: Final = 20.0
+"""For Ray itself, 15 s, and for the metrics."""
 
 
 def stop_seconds_max(in_turn_count: int) -> float:
     """Return how long `wakelog up` may take. in_turn_count: of brokers one after the other."""
     brokers_seconds = max(1, in_turn_count) * BROKER_STOP_SECONDS_MAX
-    return brokers_seconds + NAME_SERVER_STOP_SECONDS_MAX + REST_SECONDS_MAX
+    return brokers_seconds + NAME_SERVER_STOP_SECONDS_MAX + RAY_SECONDS_MAX
