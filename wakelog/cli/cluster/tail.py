@@ -14,7 +14,7 @@ Invariants:
 import asyncio
 import base64
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from wakelog.actors.errors import NotPossible
@@ -93,9 +93,11 @@ async def tail(admin: Admin, topic: str, wanted: WantedTail) -> AsyncIterator[Ou
     if not queues:
         remedy = "Give it the permission (wakelog admin updateTopicPerm -p 6), or start its brokers"
         raise ClientError(f"no queue of topic {topic} can be read", remedy)
-    pullers = [await _begin(admin, queue, wanted, accepts) for queue in queues]
+    ranges = [await admin.calls.range_of(queue) for queue in queues]
+    parts = list(zip(queues, ranges, strict=True))
+    pullers = [await _begin(admin, *part, wanted, accepts) for part in parts]
     if wanted.since_ms is None:
-        async for output in _show_last(admin, pullers, wanted, accepts):
+        async for output in _show_last(admin, parts, wanted, accepts):
             yield output
     else:
         async for message in merged(pullers):
@@ -105,9 +107,10 @@ async def tail(admin: Admin, topic: str, wanted: WantedTail) -> AsyncIterator[Ou
             yield ShownMessage(message)
 
 
-async def _begin(admin: Admin, queue: QueueAt, wanted: WantedTail, accepts: Accepts) -> QueuePuller:
-    calls = admin.calls
-    first, end = within = await calls.range_of(queue)
+async def _begin(
+    admin: Admin, queue: QueueAt, within: tuple[int, int], wanted: WantedTail, accepts: Accepts
+) -> QueuePuller:
+    calls, (first, end) = admin.calls, within
     if wanted.since_ms is None or wanted.since_ms < 0:
         first = end
     elif wanted.since_ms > 0:
@@ -125,32 +128,42 @@ class _Last(NamedTuple):
 
 
 async def _show_last(
-    admin: Admin, pullers: list[QueuePuller], wanted: WantedTail, accepts: Accepts
+    admin: Admin,
+    parts: Sequence[tuple[QueueAt, tuple[int, int]]],
+    wanted: WantedTail,
+    accepts: Accepts,
 ) -> AsyncIterator[Output]:
-    """Yield the last messages of all queues, and what was examined if too few match."""
-    share = max(EXAMINED_MAX // len(pullers), wanted.lines)
-    ends = [(each.queue, each.offset) for each in pullers]
-    parts = await asyncio.gather(
-        *(_last_of(admin, queue, end, share, wanted, accepts) for queue, end in ends)
+    """Yield the last messages of all queues, and what was examined if too few match.
+
+    parts: queues with their offsets, from the first one to behind the last.
+    """
+    share = max(EXAMINED_MAX // len(parts), wanted.lines)
+    lasts = await asyncio.gather(
+        *(_last_of(admin, *part, share, wanted, accepts) for part in parts)
     )
     found = sorted(
-        (message for part in parts for message in part.messages),
+        (message for last in lasts for message in last.messages),
         key=lambda message: message.record.store_timestamp_ms,
     )
     for message in found[-wanted.lines :] if wanted.lines else ():
         yield ShownMessage(message)
     if len(found) < wanted.lines and (wanted.sql or wanted.tags not in ("", "*")):
-        examined, missing = sum(x.examined for x in parts), sum(x.missing for x in parts)
+        examined, missing = sum(x.examined for x in lasts), sum(x.missing for x in lasts)
         rest = f", {missing:,} older ones were not: give --since" if missing else ""
         text = f"{len(found):,} of {examined:,} examined messages match{rest}"
         yield Text(text, {"found": len(found), "examined": examined, "notExamined": missing})
 
 
 async def _last_of(
-    admin: Admin, queue: QueueAt, end: int, count_max: int, wanted: WantedTail, accepts: Accepts
+    admin: Admin,
+    queue: QueueAt,
+    within: tuple[int, int],
+    count_max: int,
+    wanted: WantedTail,
+    accepts: Accepts,
 ) -> _Last:
     """Return the last messages of a queue that match. count_max: how many are examined."""
-    begin, _ = await admin.calls.range_of(queue)
+    begin, end = within
     found: list[ReceivedMessage] = []
     limit, at, step = max(begin, end - count_max), end, wanted.lines
     while len(found) < wanted.lines and at > limit:
