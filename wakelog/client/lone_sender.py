@@ -106,12 +106,13 @@ class LoneSender:
         Raises: InvalidArgument, NotAcknowledged.
         """
         request = SendRequest((message,))
-        queue: QueueAt | None = None
         try:
-            try:
-                queue = self._queues.choose(message, queues)
-            except InvalidArgument:
-                return None  # the loop asks for a newer route
+            queue = self._queues.choose(message, queues)
+        except InvalidArgument:
+            return None  # the loop asks for a newer route
+        except ClientError as error:
+            return self._continue(request, None, error)
+        try:
             return self._attempt(request, queue)
         except (InvalidArgument, NotAcknowledged):
             raise
