@@ -12,6 +12,7 @@ Source: org.apache.rocketmq.store.CommitLog.MessageExtBatchEncoder, and doAppend
 DefaultAppendMessageCallback, which writes the offsets under the lock (4.9.3).
 """
 
+import functools
 import struct
 from array import array
 from collections.abc import Sequence
@@ -82,7 +83,7 @@ class EncodedBatch:
             return self._stamp_all(queue_offset, physical_offset, timestamp_ms)
         begin = QUEUE_OFFSET_OFFSET + _OFFSETS.size
         shared = self._empty[begin : self._timestamp_at] + _TIMESTAMP.pack(timestamp_ms)
-        pack_into = struct.Struct(f">2q{len(shared)}s").pack_into
+        pack_into = _stamp_of(len(shared)).pack_into
         offsets = tuple(position + physical_offset for position in self._positions)
         places = zip(self._positions, offsets, strict=True)
         for number, (position, offset) in enumerate(places, queue_offset):
@@ -110,6 +111,12 @@ class EncodedBatch:
         """Return a view in which a field at any position is one element."""
         count = len(self.records) - width_bytes + 1
         return np.ndarray((count,), f"V{width_bytes}", self.records, strides=(1,))
+
+
+@functools.cache
+def _stamp_of(shared_bytes: int) -> struct.Struct:
+    """Return the offsets of a record, and what it shares: that has one of two lengths."""
+    return struct.Struct(f">2q{shared_bytes}s")
 
 
 def _fields(data: bytes, width_bytes: int) -> "np.ndarray[Any, Any]":
