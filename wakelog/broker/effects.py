@@ -3,7 +3,7 @@
 A processor that cannot answer at once is a generator; the server drives it (``network.driver``).
 
     body = yield InPool(read, WorkKind.SURVEY)      what the function returned, on another thread
-    give_back = yield FilterPlace()                 one of few, to keep records that are filtered
+    give_back = yield FilterPlace()                 one of few that may keep unfiltered records
     response = yield Ask(channel_id, command, 3.0)  the client's response
     why_not = yield Saved(saves)                    "" once the tables are in their files
     why_not = yield Removed(removal)                "" once the queues are gone
@@ -58,9 +58,9 @@ class InPool(msgspec.Struct, frozen=True):
 
 
 class FilterPlace(msgspec.Struct, frozen=True):
-    """Wait until few enough pulls keep records that wait for their filter.
+    """Wait for one of the few places of pulls that keep unfiltered records.
 
-    The result gives the place back; it is called once.
+    The result is a function that gives the place back; it is called once.
     """
 
 

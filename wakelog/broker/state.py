@@ -56,7 +56,7 @@ SLAVE_COMMITS_MAX = 100_000
 class BrokerState:
     """Everything that a processor may read or change.
 
-    waits_for_puts: whether the response to a put may have to wait.
+    puts_may_wait: whether the response to a put may have to wait.
     awaits_confirmed: whether this broker is the master of a group; then it is a SYNC_MASTER.
     """
 
@@ -114,7 +114,7 @@ class BrokerState:
         self.is_slave = role is BrokerRole.SLAVE
         self.is_sync_master = role is BrokerRole.SYNC_MASTER
         self.is_sync_flush = flush is FlushDiskType.SYNC_FLUSH
-        self.waits_for_puts = self.is_sync_master or self.is_sync_flush
+        self.puts_may_wait = self.is_sync_master or self.is_sync_flush
         self.awaits_confirmed = False
         self.is_draining = False
         self._push_count = 0
@@ -167,7 +167,7 @@ class BrokerState:
             In a group it still fails if a replica is late, however far that is behind: the next
             master may lack the message.
         """
-        if not self.waits_for_puts or (wait is not None and not parse_boolean(wait)):
+        if not self.puts_may_wait or (wait is not None and not parse_boolean(wait)):
             return response
         failure: int = ResponseCode.FLUSH_DISK_TIMEOUT
         replica_failure: int = ResponseCode.FLUSH_SLAVE_TIMEOUT

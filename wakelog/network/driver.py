@@ -47,7 +47,8 @@ RESULTS_SECONDS: Final = 0.0002
 requests no longer than one that reads from memory."""
 
 WAITING_TASKS_MAX: Final = 32_768
-"""Tasks that wait for an effect, 1 KiB each and more. The pool of the broker has 20,000 at most."""
+"""Tasks that wait for an effect, 1 KiB each and more. Of a broker 22,064 may wait for its pool and
+for a place to filter."""
 
 WAITING_BYTES_MAX: Final = 201_326_592
 """Of the requests of these tasks: thrice what the pool or the questions to clients may have."""

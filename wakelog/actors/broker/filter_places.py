@@ -1,4 +1,4 @@
-"""FilterPlaces: how many pulls may keep records that wait for their filter (`FilterPlace`).
+"""FilterPlaces: how many pulls may keep unfiltered records (`FilterPlace`).
 
 Such a pull has up to 64 records read at once. It keeps them until they are filtered, between
 other requests. Thousands would fill the memory, and none would be answered sooner.

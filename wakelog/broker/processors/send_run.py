@@ -38,7 +38,7 @@ def store_run(
     rules = RunRules(
         record_encoder((channel.remote_host, channel.remote_port), state.store_host),
         state.config.broker_cluster_name,
-        state.waits_for_puts,
+        state.puts_may_wait,
     )
     sys_flags = _added_sys_flags(state, run.queues)
     stored = state.store.put_run(run, sys_flags, rules, now_ms)
