@@ -10,9 +10,10 @@ from tests.broker.harness import NOW_MS, settings
 from tests.golden_stores import extract_golden
 from wakelog.broker.decision import Instruction, Persist, RegisterBroker
 from wakelog.broker.table_limits import DEFAULT_LIMITS
-from wakelog.broker.topics import Topics
+from wakelog.broker.topics import PLAIN_TOPICS_MAX, PlainQueues, Topics
 from wakelog.protocol.bodies import DataVersion, TopicConfig
 from wakelog.protocol.errors import RemoteProtocolError
+from wakelog.protocol.sys_flag import MESSAGE_MULTI_TAGS
 
 CREATED = [Persist("topics"), RegisterBroker(("T",))]
 
@@ -170,6 +171,49 @@ def test_exactly_the_name_servers_order_topics_are_ordered(table: Table) -> None
     assert table.topics.data_version == before
     table.topics.update_order_topics(["b"], NOW_MS)
     assert [table.topics.get(name).order for name in "ab"] == [False, True]  # type: ignore[union-attr]
+
+
+def test_plain_queues_follow_each_change_of_the_topics(table: Table) -> None:
+    topics = table.topics
+    plain = PlainQueues(topics)
+
+    def flags() -> list[int | None]:
+        return plain.flags([("T", 0), ("T", 2), ("T", -1)])
+
+    assert flags() == [None] * 3
+    topics.update(TopicConfig("T", 4, 4), NOW_MS)
+    assert flags() == [0, 0, None]
+    topics.update(TopicConfig("T", 1, 2, topic_filter_type="MULTI_TAG"), NOW_MS)
+    narrow = [MESSAGE_MULTI_TAGS, None, None]
+    assert flags() == narrow
+    topics.update_order_topics(["T"], NOW_MS)
+    assert flags() == [None] * 3
+    topics.update_order_topics([], NOW_MS)
+    assert flags() == narrow
+    removed = topics.remove("T", NOW_MS)
+    assert removed is not None and flags() == [None] * 3
+    topics.put_back(removed, NOW_MS)
+    assert flags() == narrow
+    topics.remove("T", NOW_MS)
+    [*_, last] = table.instructions
+    assert flags() == [None] * 3
+    assert isinstance(last, Persist) and last.undo is not None
+    last.undo()
+    assert flags() == narrow
+    for queues, expected in ((3, [0, 0, None]), (1, [0, None, None])):
+        text = f'"T":{{"topicName":"T","readQueueNums":{queues},"writeQueueNums":{queues}}}'
+        topics.replace(f'{{"topicConfigTable":{{{text}}}}}')
+        assert flags() == expected
+
+
+def test_plain_queues_keep_few_topics_and_none_that_takes_no_plain_sends() -> None:
+    topics = Table(True).topics
+    plain = PlainQueues(topics)
+    for number in range(2 * PLAIN_TOPICS_MAX):
+        assert plain.flags([(f"%LMQ%{number}", 0), (f"made-up-{number}", 0)]) == [0, None]
+    assert 0 < len(plain) <= PLAIN_TOPICS_MAX
+    assert not any(name.startswith("made-up") for name in plain)
+    assert plain.flags([("%RETRY%g", 0), ("SCHEDULE_TOPIC_XXXX", 0)]) == [None, None]
 
 
 def test_a_new_version_alone_registers_again(table: Table) -> None:

@@ -17,6 +17,8 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
+from msgspec.structs import replace
+
 from tests.compiled import mutated_lists, mutated_messages, mutated_pulls
 from tests.hostile_frames import PIECES, VALUES
 from wakelog.client import consumer_message, plain_messages
@@ -24,7 +26,7 @@ from wakelog.protocol import compiled_run, plain_run, record, run_responses
 from wakelog.protocol.batch import encode_batch_body
 from wakelog.protocol.properties import decode_properties
 from wakelog.protocol.record import record_encoder
-from wakelog.protocol.send_run import LogRoom, RunRules, run_queues
+from wakelog.protocol.send_run import LogRoom, RunQueues, RunRules
 from wakelog.storage.read import reader
 
 NAMES_MAX: Final = 32
@@ -87,6 +89,11 @@ BYTES: Final = (
     b"\xed\xa0\x80",
     b"\xf5",
 )
+
+
+def run_queues(rows: list[tuple[int, int]]) -> RunQueues:
+    """Return the table of queues from the next offset and the flag of each."""
+    return array("q", [x for next_offset, flag in rows for x in (next_offset, flag, 0, 0, 0)])
 
 
 def frame_of(header: bytes, body: bytes) -> bytes:
@@ -236,7 +243,7 @@ def compare(chunk: bytes | memoryview, seed: int) -> tuple[int, int]:
     plain.count = by_compiled.sends_count
     by_plain = plain.place(plain_queues, rules, room)
     assert bytes(by_plain.records) == bytes(by_compiled.records)
-    assert by_plain._replace(records=b"") == by_compiled._replace(records=b"")
+    assert replace(by_plain, records=b"") == replace(by_compiled, records=b"")
     assert plain_queues == queues
     commands = [compiled.next_command() for _ in range(compiled.count)]
     assert {command.code for command in commands} == {compiled.code}

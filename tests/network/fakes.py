@@ -133,6 +133,7 @@ class FakeHandler:
         self.closed: list[int] = []
         self.turns_ended = 0
         self.processed_at_end: list[int] = []
+        self.write_error: Exception | None = None
         self.end_error: Exception | None = None
         self.channels: list[Channel] = []
 
@@ -141,9 +142,13 @@ class FakeHandler:
         self.channels.append(channel)
         return self.rule(request)
 
-    def end_of_turn(self) -> None:
+    def write(self, began_seconds: float) -> None:
         self.turns_ended += 1
         self.processed_at_end.append(len(self.processed))
+        if self.write_error is not None:
+            raise self.write_error
+
+    def end_of_turn(self) -> None:
         if self.end_error is not None:
             raise self.end_error
 

@@ -3,7 +3,7 @@
 import sys
 
 from tests.network.fakes import FakeHandler
-from tests.network.test_turn import Bench, frames, opaques_of
+from tests.network.turn_bench import Bench, frames, opaques_of
 from wakelog.protocol.command import RESPONSE_FLAG, RemotingCommand
 
 

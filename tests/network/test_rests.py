@@ -3,7 +3,7 @@
 import pytest
 
 from tests.broker.harness import send_fields
-from tests.broker.processors.test_send_run import Side
+from tests.broker.processors.send_side import Side
 from tests.network.fakes import connect
 from tests.twins import twins, use_twin
 from wakelog.network.connection import Connection

@@ -1,122 +1,22 @@
 """One turn of the loop, with a clock and a loop driven by hand."""
 
 import weakref
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.network.fakes import (
-    FakeClock,
     FakeHandler,
-    FakeLoop,
-    FakeTransport,
-    connect,
     no_collections,
 )
-from wakelog.network import driver, refusals
-from wakelog.network.activity import CloseReason
-from wakelog.network.connection import Connection
-from wakelog.network.handler import AnswerError, Reply
-from wakelog.network.lanes import Lanes, LaneSpec
-from wakelog.network.limits import ServerLimits
-from wakelog.network.loop_lag import LoopLag
-from wakelog.network.turn import Turn
+from tests.network.turn_bench import PULL, SEND, Bench, frames, opaques_of, work_of
+from wakelog.network import driver
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import ONEWAY_FLAG, RESPONSE_FLAG, RemotingCommand, answer
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.frame import encode_frame
 from wakelog.protocol.steps import Steps
-
-SEND, PULL = 10, 11
-
-
-class Bench:
-    """A turn with its lanes, and the owner that its connections report to."""
-
-    def __init__(
-        self,
-        handler: FakeHandler,
-        *,
-        capacity: int = 100,
-        crowded: int = 1000,
-        answer_error: AnswerError = refusals.failed,
-        poll_seconds: float = 0.0,
-        in_order_codes: Collection[int] = (),
-    ) -> None:
-        self.clock = FakeClock()
-        self.loop = FakeLoop()
-        self.handler = handler
-        self.limits = ServerLimits(turn_budget_seconds=0.002, poll_seconds=poll_seconds)
-        self.deferred: list[tuple[Any, Reply]] = []
-        self.lag = LoopLag(lambda: None)
-        self.lag.on_read(self.clock())
-        self.lanes: Lanes[Connection] = Lanes(
-            [
-                LaneSpec(
-                    name="send",
-                    capacity_count=capacity,
-                    weight=32,
-                    crowded_count=crowded,
-                    wait_seconds_max=0.2,
-                ),
-                LaneSpec(
-                    name="pull", capacity_count=100, weight=32, crowded_count=1000, yields=True
-                ),
-            ],
-            lane_of_code={SEND: "send"},
-            default_lane="pull",
-            bytes_max=1_000_000,
-        )
-        self.turn = Turn(
-            handler,
-            self.lanes,
-            loop_lag=self.lag,
-            limits=self.limits,
-            park=self.keep,
-            executors={},
-            in_order_codes=in_order_codes,
-            answer_error=answer_error,
-            process_run=None,
-            call_soon=self.loop.call_soon,
-            call_later=self.loop.call_later,
-            clock_seconds=self.clock,
-            wall_ms=self.clock.wall_ms,
-        )
-        self.send, self.defers = self.turn.push, self.turn.defers
-
-    def keep(self, outcome: Any, request: RemotingCommand, reply: Reply) -> None:
-        self.deferred.append((outcome, reply))
-
-    def opened(self, connection: Connection) -> CloseReason | None:
-        return None
-
-    def deliver(
-        self, connection: Connection, requests: Sequence[RemotingCommand], size_bytes: int
-    ) -> None:
-        self.turn.deliver(connection, requests, size_bytes)
-
-    def closed(self, connection: Connection, reason: CloseReason, detail: str) -> None:
-        self.turn.channel_closed(connection)
-
-    def on_held(self, size_bytes: int) -> None:
-        pass
-
-    def connection(self, refused: frozenset[int] = frozenset()) -> tuple[Connection, FakeTransport]:
-        made = Connection(self, self.limits, refused_codes=refused, clock_seconds=self.clock)
-        return made, connect(made)
-
-    def pass_time(self, seconds: float) -> None:
-        self.clock.seconds += seconds
-        self.lag.expect_probe(self.clock())
-
-
-def frames(*opaques: int, code: int = SEND, flag: int = 0) -> bytes:
-    return b"".join(encode_frame(RemotingCommand(code, opaque, flag)) for opaque in opaques)
-
-
-def opaques_of(transport: FakeTransport) -> list[int]:
-    return [command.opaque for command in transport.answers()]
 
 
 def test_requests_that_arrive_together_are_answered_in_one_write_for_each_connection() -> None:
@@ -139,7 +39,7 @@ def test_no_answer_leaves_before_the_end_of_the_turn() -> None:
     bench = Bench(FakeHandler())
     connection, transport = bench.connection()
     seen: list[int] = []
-    bench.handler.end_of_turn = lambda: seen.append(len(transport.taken))  # type: ignore[method-assign]
+    bench.handler.write = lambda _: seen.append(len(transport.taken))  # type: ignore[method-assign,assignment]
     connection.data_received(frames(1, 2))
     bench.loop.turn_over()
     assert seen == [0]
@@ -148,7 +48,7 @@ def test_no_answer_leaves_before_the_end_of_the_turn() -> None:
 
 def test_a_failed_end_of_turn_fails_every_answer_of_it() -> None:
     bench = Bench(FakeHandler())
-    bench.handler.end_error = OSError(28, "No space left on device")
+    bench.handler.write_error = OSError(28, "No space left on device")
     connection, transport = bench.connection()
     connection.data_received(frames(1, 2))
     bench.loop.turn_over()
@@ -157,9 +57,20 @@ def test_a_failed_end_of_turn_fails_every_answer_of_it() -> None:
     assert bench.turn.statistics().failures_count == 1
 
 
+def test_what_fails_after_the_answers_keeps_none_of_them_back() -> None:
+    bench = Bench(FakeHandler())
+    connection, transport = bench.connection()
+    bench.handler.end_error = OSError("no services")
+    for opaque in (1, 2):
+        connection.data_received(frames(opaque))
+        bench.loop.turn_over()
+    assert [(one.opaque, one.code) for one in transport.answers()] == [(1, 0), (2, 0)]
+    assert bench.turn.statistics().failures_count == 2
+
+
 def test_a_shell_may_choose_the_response_to_an_error() -> None:
     bench = Bench(FakeHandler(), answer_error=lambda request, error: answer(request, 14, "full"))
-    bench.handler.end_error = OSError(28, "No space left on device")
+    bench.handler.write_error = OSError(28, "No space left on device")
     connection, transport = bench.connection()
     connection.data_received(frames(1))
     bench.loop.turn_over()
@@ -493,13 +404,6 @@ def test_the_loop_stays_awake_after_responses_except_to_pulls(
     bench.pass_time(0.001)
     bench.loop.turn_over()
     assert not bench.loop.ready
-
-
-def work_of(pieces: int, result: Any, clock: FakeClock, seconds: float = 0.0004) -> Steps[Any]:
-    for _ in range(pieces):
-        clock.seconds += seconds
-        yield
-    return result
 
 
 def test_long_work_goes_on_in_steps_beside_other_requests() -> None:

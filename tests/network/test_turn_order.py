@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.network.fakes import FakeHandler
-from tests.network.test_turn import PULL, SEND, Bench, frames, opaques_of, work_of
+from tests.network.turn_bench import PULL, SEND, Bench, frames, opaques_of, work_of
 from wakelog.network import driver
 from wakelog.network.driver import NOW, Work
 from wakelog.protocol.codes import ResponseCode

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from tests.network.fakes import FakeHandler
-from tests.network.test_turn import SEND, Bench, frames, opaques_of
+from tests.network.turn_bench import SEND, Bench, frames, opaques_of
 from wakelog.network.connection import DEFERRED_BYTES_MIN, RESUMED_BYTES
 from wakelog.network.handler import Channel
 from wakelog.network.lanes import LARGE_BYTES

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.compiled.mutated_sends import PLAIN_FIELDS, PLAIN_HEAD, RULES, frame_of
+from tests.compiled.mutated_sends import PLAIN_FIELDS, PLAIN_HEAD, RULES, frame_of, run_queues
 from wakelog.protocol.batch import encode_batch_body
 from wakelog.protocol.frame import FrameDecoder
 from wakelog.protocol.plain_run import PlainRun, read_run
@@ -13,7 +13,6 @@ from wakelog.protocol.send_run import (
     STORED,
     LogRoom,
     PlacedRun,
-    run_queues,
 )
 
 

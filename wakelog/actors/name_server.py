@@ -212,8 +212,11 @@ class NameServerService:
         finally:
             self._follow_instructions()
 
-    def end_of_turn(self) -> None:
+    def write(self, began_seconds: float) -> None:
         """Do nothing: each answer waits for its own save."""
+
+    def end_of_turn(self) -> None:
+        """Do nothing: instructions were followed at once."""
 
     def channel_closed(self, channel: Channel, now_ms: int) -> bool:
         """Report it to the core; True if it is to be reported again."""

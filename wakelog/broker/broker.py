@@ -45,7 +45,7 @@ from wakelog.broker.housekeeping import Housekeeping
 from wakelog.broker.processors.body_limits import MESSAGE
 from wakelog.broker.processors.config import use_settings
 from wakelog.broker.processors.pull import pull_message
-from wakelog.broker.processors.send_run import store_run
+from wakelog.broker.processors.send_run import count_runs, store_run
 from wakelog.broker.processors.table import BRINGS_MESSAGES, PROCESSORS, unsupported_hint
 from wakelog.broker.read_after_write import ReadAfterWriteGate
 from wakelog.broker.schedule import DueMessage
@@ -199,10 +199,12 @@ class Broker:
         """Take and store sends of a run up to one that `process` has to handle, and answer them."""
         if self.state.access is not None:
             self.state.access.admit(run, PROCESSORS[run.code], channel.remote_host)
-        before = run.taken_count
-        outcome = store_run(self.state, run, channel, now_ms)
-        self._request_counts[run.code] += run.taken_count - before
-        return outcome
+        return store_run(self.state, run, channel, now_ms)
+
+    def end_of_turn(self) -> None:
+        """Count what this turn has stored; its responses were sent."""
+        if self.state.uncounted_runs:
+            count_runs(self.state, self._request_counts)
 
     def _finish(
         self,

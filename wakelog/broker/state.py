@@ -36,7 +36,7 @@ from wakelog.broker.slow_readers import SlowReaders
 from wakelog.broker.store_stats import RuntimeMeasures, StoreStats
 from wakelog.broker.subscription_groups import SubscriptionGroups
 from wakelog.broker.table_limits import DEFAULT_LIMITS
-from wakelog.broker.topics import Topics
+from wakelog.broker.topics import PlainQueues, Topics
 from wakelog.broker.transactions import OpenCheck, TransactionCounts
 from wakelog.filter.consumer_filters import ConsumerFilters
 from wakelog.network.peer import OPAQUE_MASK
@@ -45,7 +45,9 @@ from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, make_request
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.java import parse_boolean
+from wakelog.protocol.send_run import SendRun
 from wakelog.storage.config import BrokerRole, FlushDiskType
+from wakelog.storage.log.append import StoredRun
 from wakelog.storage.message_store import MessageStore
 from wakelog.storage.read.read_ahead_windows import ReadAheadWindows
 
@@ -74,6 +76,7 @@ class BrokerState:
         self.instructions: list[Instruction] = []
         self.access: AccessControl | None = None
         self.topics = Topics(self.config, self.instructions, now_ms, lmq=lmq, limits=limits)
+        self.plain_queues = PlainQueues(self.topics)
         self.groups = SubscriptionGroups(
             self.config, self.instructions, now_ms, lmq=lmq, limits=limits
         )
@@ -117,6 +120,7 @@ class BrokerState:
         self.puts_may_wait = self.is_sync_master or self.is_sync_flush
         self.awaits_confirmed = False
         self.is_draining = False
+        self.uncounted_runs: list[tuple[SendRun, StoredRun]] = []
         self._push_count = 0
 
     def find_group(self, group: str, now_ms: int) -> SubscriptionGroupConfig:

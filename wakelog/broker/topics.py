@@ -7,8 +7,8 @@ retry and dead letter topics. Topics of light queues (%LMQ%...) never enter the 
 Invariants:
     - every name in the table is legal, except the names of the cluster and of the broker. Illegal
       names in a file are dropped, so that none gets to the file system.
-    - each change makes a new DataVersion and writes the file; a new topic is registered. A change
-      that was asked for can be undone until then.
+    - each change makes a new object of DataVersion and writes the file; a new topic is registered.
+      A change that was asked for can be undone until then.
 
 Source: org.apache.rocketmq.broker.topic.{TopicConfigManager, LmqTopicConfigManager} (4.9.3).
 """
@@ -17,31 +17,49 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
+from msgspec.structs import replace
+
 from wakelog.broker import names
 from wakelog.broker.changes import persist_again, restore
 from wakelog.broker.config import BrokerConfig
 from wakelog.broker.decision import Instruction, Persist, RegisterBroker
 from wakelog.broker.error_response import LimitReached
 from wakelog.broker.table_limits import DEFAULT_LIMITS, TableLimits, table_full
-from wakelog.protocol.bodies import DataVersion, TopicConfig, TopicConfigSerializeWrapper
+from wakelog.protocol.bodies import (
+    FILTER_MULTI_TAG,
+    DataVersion,
+    TopicConfig,
+    TopicConfigSerializeWrapper,
+)
 from wakelog.protocol.body_codec import decode_file
 from wakelog.protocol.fastjson import dumps
 from wakelog.protocol.names import (
     AUTO_CREATE_TOPIC,
     BENCHMARK_TOPIC,
     OFFSET_MOVED_EVENT,
+    RETRY_PREFIX,
     SCHEDULE_TOPIC,
     SELF_TEST_TOPIC,
     SYSTEM_TOPIC_PREFIX,
     is_topic,
     reply_topic,
 )
-from wakelog.protocol.sys_flag import PERM_INHERIT, PERM_READ, PERM_WRITE, is_inherited
+from wakelog.protocol.sys_flag import (
+    MESSAGE_MULTI_TAGS,
+    PERM_INHERIT,
+    PERM_READ,
+    PERM_WRITE,
+    is_inherited,
+)
+from wakelog.storage.log.queue_offsets import QueueKey
 
 SCHEDULE_QUEUE_COUNT = 18
 BENCHMARK_QUEUE_COUNT = 1_024
 QUEUE_COUNT_MAX = 65_535  # each queue is a directory; 4.9.3 has no limit
 READ_WRITE = PERM_READ | PERM_WRITE
+
+PLAIN_TOPICS_MAX = 1_024
+"""Of which `PlainQueues` keeps what it found; beyond it all are looked for again."""
 
 
 class Topics:
@@ -246,7 +264,7 @@ class Topics:
                 topic.topic_name = name
             else:
                 self._dropped_name_count += 1
-        self.data_version = content.data_version
+        self.data_version = replace(content.data_version)
 
     def statistics(self) -> dict[str, Any]:
         """Return size and version."""
@@ -287,6 +305,45 @@ class Topics:
         self._instructions.append(RegisterBroker((topic,)))  # one each, too
 
 
+class PlainQueues(dict[str, tuple[int, int]]):
+    """By topic: how many of its queues take plain sends, and what the flag of their messages gets.
+
+    Each send asks for it. Invariant: what is kept was found in the topics' present DataVersion.
+    """
+
+    def __init__(self, topics: Topics) -> None:
+        super().__init__()
+        self._topics = topics
+        self._version = topics.data_version
+
+    def flags(self, queues: Iterable[QueueKey]) -> list[int | None]:
+        """Return what the messages of each queue get; None if sends to it are not plain."""
+        if self._version is not self._topics.data_version:
+            self._version = self._topics.data_version
+            self.clear()
+        flags: list[int | None] = []
+        for topic, queue_id in queues:
+            queues_count, flag = self[topic]
+            flags.append(flag if 0 <= queue_id < queues_count else None)
+        return flags
+
+    def __missing__(self, topic: str) -> tuple[int, int]:
+        """Find a topic; what takes no plain sends is looked for each time."""
+        config = self._topics.get(topic)
+        if (
+            config is None
+            or config.order
+            or topic in names.NO_SEND_TOPICS
+            or topic.startswith(RETRY_PREFIX)
+        ):
+            return 0, 0
+        if len(self) >= PLAIN_TOPICS_MAX:
+            self.clear()
+        queues_count = max(config.write_queue_nums, config.read_queue_nums)
+        self[topic] = found = queues_count, added_sys_flag(config)
+        return found
+
+
 def _system_topics(config: BrokerConfig) -> list[TopicConfig]:
     """Return the topics of every broker, in 4.9.3's order."""
     cluster, broker = config.broker_cluster_name, config.broker_name
@@ -310,3 +367,8 @@ def _system_topics(config: BrokerConfig) -> list[TopicConfig]:
 def _auto_create_topic(config: BrokerConfig) -> TopicConfig:
     count = config.default_topic_queue_nums
     return TopicConfig(AUTO_CREATE_TOPIC, count, count, PERM_INHERIT | READ_WRITE)
+
+
+def added_sys_flag(topic_config: TopicConfig) -> int:
+    """Return what the flag of each message of a topic gets."""
+    return MESSAGE_MULTI_TAGS if topic_config.topic_filter_type == FILTER_MULTI_TAG else 0

@@ -10,7 +10,8 @@ The server has these parts:
     activity           when a connection did what, and why it has to end
     connection_table   which connections may open
     lanes              where requests wait
-    turn               one turn of the loop: process requests, end the turn, send responses
+    turn               one turn of the loop: process requests, write, send responses
+    turn_statistics    what the turns have done
     handler, request   what a Broker or a NameServer implements: it knows what requests mean
     driver             carries on requests that cannot be answered at once
     time_share         one kind of work stops when it has had its share of the loop
@@ -19,7 +20,8 @@ The server has these parts:
     loop_lag           how late the loop is
     busy_poll          how long it stays awake
 
-    data_received -> Peer -> lanes -> handler.process -> end_of_turn -> one write
+    data_received -> Peer -> lanes -> handler.process -> write -> one write -> end_of_turn
+    data_received -> handler's answer_lone_send -> one write -> end_of_turn
 
 Beside them:
 

@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property
 from itertools import count
-from typing import Protocol, cast
+from typing import Protocol, TypeAlias, cast
 
 from wakelog.network.activity import Activity, CloseReason
 from wakelog.network.call_transport import LOOPBACK
@@ -95,6 +95,10 @@ class ConnectionOwner(Protocol):
         ...
 
 
+AnswersAlone: TypeAlias = Callable[["Connection", bytes | memoryview], bool]
+"""Answers what a chunk asks, and returns True, or leaves it to `ConnectionOwner.deliver`."""
+
+
 class Connection(asyncio.Protocol):
     """One socket, accepted or made."""
 
@@ -116,6 +120,7 @@ class Connection(asyncio.Protocol):
         address: str = "",
         body_bytes_max: BodyBytesMax | None = None,
         gathers_sends: bool = False,
+        answers_alone: AnswersAlone | None = None,
         has_room: bool = False,
     ) -> None:
         """Wait for the transport.
@@ -123,6 +128,7 @@ class Connection(asyncio.Protocol):
         refused_codes: requests that the port does not serve.
         body_bytes_max: a request with a longer body comes without it.
         gathers_sends: plain sends that come together come as a SendRun.
+        answers_alone: is asked first about each chunk that may be one whole request.
         has_room: the body of a long response is a view of its frame.
         address: the peer, as the caller of a client wrote it; empty for an accepted connection.
 
@@ -144,6 +150,7 @@ class Connection(asyncio.Protocol):
         )
         self.handshake: asyncio.Task[None] | None = None
         self._owner = owner
+        self._answers_alone = answers_alone
         self._limits = limits
         self._clock_seconds = clock_seconds
         self._close_reason = CloseReason.PEER
@@ -193,6 +200,13 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes | memoryview) -> None:
         """Decode a chunk and deliver the requests that it completed, or keep it for later."""
+        if (
+            self._answers_alone is not None
+            and not (self._deferred or self.peer.decoder.is_in_frame)
+            and self._close_reason is PEER
+            and self._answers_alone(self, data)
+        ):
+            return
         if self._deferred or (len(data) >= DEFERRED_BYTES_MIN and self._owner.defers(self)):
             if not self._deferred:
                 self.deferred_seconds = self._clock_seconds()
@@ -291,9 +305,14 @@ class Connection(asyncio.Protocol):
         self._parts.append(frames)
         return is_first
 
-    def flush(self) -> int:
-        """Write the buffered commands in one call, and return how many bytes they have."""
+    def flush(self, frames: bytes = b"") -> int:
+        """Write the buffered commands in one call, and return how many bytes they have.
+
+        frames: encoded ones that follow.
+        """
         parts, self._parts = self._parts, []
+        if frames:
+            parts.append(frames)
         transport = self._transport
         if self.closed or transport.is_closing():
             return 0

@@ -8,8 +8,8 @@ A handler returns a response, or a generator that yields what it needs and gets 
 
 It returns the response at its end, None for no response, or what the owner keeps until later. An
 executor begins its effect and calls ``task.resume`` once, at once or later. An effect that fails is
-raised where it was yielded. A generator runs only within a turn, so ``end_of_turn`` comes before
-its response.
+raised where it was yielded. A generator runs only within a turn, so ``write`` comes before its
+response.
 
 A task is new until it first yields an effect. A new task is dropped once its connection is closed,
 unless it is in order: then later requests of its connection and lane wait for it. Large bodies wait
@@ -35,6 +35,9 @@ from wakelog.protocol.command import RemotingCommand
 
 Work: TypeAlias = Generator[Any, Any, Any]
 """Yields None, NOW or an effect, and returns the outcome."""
+
+Send: TypeAlias = Callable[[Connection, int, RemotingCommand], None]
+"""Sends the response to a request of a connection, with the request's code."""
 
 NEW_TASKS_MAX: Final = 256
 """With bodies of 2 MiB they keep half a GiB. A heartbeat has one every 30 s, if it is long."""
@@ -303,3 +306,26 @@ class Driver:
         while self._unbegun and self._large_count < LARGE_MAX:
             self._large_count += 1
             self.paused.append(self._unbegun.popleft())
+
+
+class PendingReply:
+    """The Reply of one deferred request: it can be given once.
+
+    It keeps no request: a thousand sends of 4 MiB may wait for a slave that acknowledges nothing.
+    """
+
+    __slots__ = ("_code", "_connection", "_is_oneway", "_send")
+
+    def __init__(self, send: Send, connection: Connection, request: RemotingCommand) -> None:
+        self._send: Send | None = send
+        self._connection = connection
+        self._code = request.code
+        self._is_oneway = request.is_oneway
+
+    def __call__(self, response: RemotingCommand | None) -> None:
+        """Send the response; None ends the request without one."""
+        send, self._send = self._send, None
+        if response is None or self._is_oneway:
+            return
+        assert send is not None, "a deferred request was answered twice"
+        send(self._connection, self._code, response)

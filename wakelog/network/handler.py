@@ -37,12 +37,18 @@ class Handler(Protocol):
         """
         ...
 
-    def end_of_turn(self) -> None:
+    def write(self, began_seconds: float) -> None:
         """Write what this turn's requests left pending; responses are sent after this returns.
+
+        began_seconds: when the first of these requests was begun, on the server's clock.
 
         Raises: anything; then every response of this turn becomes code 1, because a success among
         them may depend on bytes that were not written.
         """
+        ...
+
+    def end_of_turn(self) -> None:
+        """Do what need not come before the responses; they were sent."""
         ...
 
     def channel_closed(self, channel: Channel, now_ms: int) -> bool | None:
@@ -71,9 +77,17 @@ ProcessRun: TypeAlias = Callable[[SendRun, Channel, int], Any]
 Return `RunResponses`, a value to park, or None. The first send that it leaves is for `process`.
 """
 
+AnswerLoneSend: TypeAlias = Callable[[bytes | memoryview, Channel, float], bytes | None]
+"""Store and write a plain send that is all of a chunk, and return the frame of its response.
+
+``answer_lone_send(chunk, channel, began_seconds)`` returns b"" for a one-way send. None: the chunk
+is something else, or has to go through a turn; then nothing was stored. What it raises closes the
+connection, as all that a protocol of asyncio raises.
+"""
+
 AnswerError: TypeAlias = Callable[[RemotingCommand, Exception], RemotingCommand]
 """Make the response to a request from the exception that ended it.
 
-After a failed ``end_of_turn`` it gets the lost response in place of the request: only ``opaque`` is
+After a failed ``write`` it gets the lost response in place of the request: only ``opaque`` is
 the same.
 """

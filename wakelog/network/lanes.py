@@ -217,6 +217,7 @@ class Lanes(Generic[Owner]):
         self.yields = False
         self.waiting_count = 0
         self.waiting_bytes = 0
+        self.held_count = 0  # owners
 
     def change_waits(self, specs: Iterable[LaneSpec]) -> None:
         """Take the limits on waiting, and nothing else, from these specs."""
@@ -252,10 +253,15 @@ class Lanes(Generic[Owner]):
             self._paused_count += 1
         return Offer.CROWDED
 
+    def count_taken(self, code: int) -> None:
+        """Count a request that waited in no lane, because nothing else did."""
+        self._by_code.get(code, self._default).taken_count += 1
+
     def hold(self, owner: Owner, code: int) -> None:
         """Keep the requests of an owner in the lane of a code until `release`."""
         lane = self._by_code.get(code, self._default)
         assert owner not in lane.held
+        self.held_count += 1
         for waiting in lane.hold(owner):
             self.waiting_count -= waiting.count
             self.waiting_bytes -= waiting.size_bytes
@@ -263,6 +269,7 @@ class Lanes(Generic[Owner]):
     def release(self, owner: Owner, code: int, now_seconds: float) -> None:
         """Let what was held be taken in its turn; it waits from now on."""
         lane = self._by_code.get(code, self._default)
+        self.held_count -= 1
         for waiting in lane.held.pop(owner):
             waiting.since_seconds = now_seconds
             lane.add(waiting)

@@ -30,7 +30,14 @@ from wakelog.network.connection_table import (
 )
 from wakelog.network.driver import Executor
 from wakelog.network.errors import CallTimeout, SendFailed
-from wakelog.network.handler import AnswerError, Handler, Park, ProcessRun, park_nothing
+from wakelog.network.handler import (
+    AnswerError,
+    AnswerLoneSend,
+    Handler,
+    Park,
+    ProcessRun,
+    park_nothing,
+)
 from wakelog.network.handshake_line import HandshakeLine
 from wakelog.network.lanes import Lanes, LaneSpec, LaneStatistics
 from wakelog.network.limits import ServerLimits
@@ -38,7 +45,8 @@ from wakelog.network.loop_lag import PROBE_SECONDS, LoopLag, LoopLagStatistics
 from wakelog.network.time_share import run_for_a_share
 from wakelog.network.tls import WITHOUT_TLS, ServerContext, TlsMode
 from wakelog.network.tls_gate import TlsGate
-from wakelog.network.turn import Turn, TurnStatistics
+from wakelog.network.turn import Turn
+from wakelog.network.turn_statistics import TurnStatistics
 from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.frame import BodyBytesMax
 from wakelog.telemetry.logs import LineBudget, Log, logger
@@ -85,6 +93,7 @@ class Server:
         tls: ServerContext = WITHOUT_TLS,
         body_bytes_max: BodyBytesMax | None = None,
         process_run: ProcessRun | None = None,
+        answer_lone_send: AnswerLoneSend | None = None,
         clock_seconds: Callable[[], float] = time.monotonic,
         wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
@@ -93,6 +102,7 @@ class Server:
         descriptors_max: how many descriptors this process may have open.
         body_bytes_max: a request with a longer body comes without it.
         process_run: handles plain sends that came together; None if none are gathered.
+        answer_lone_send: handles one that came alone; None if it is a request like others.
         """
         self._gathers_sends = process_run is not None
         self._loop = asyncio.get_running_loop()
@@ -113,6 +123,7 @@ class Server:
             in_order_codes=in_order_codes,
             answer_error=answer_error,
             process_run=process_run,
+            answer_lone_send=answer_lone_send,
             call_soon=self._loop.call_soon,
             call_later=self._loop.call_later,
             clock_seconds=clock_seconds,
@@ -120,6 +131,7 @@ class Server:
         )
         # A ConnectionOwner, without a call in between.
         self.deliver = self._turn.deliver
+        self._answers_alone = None if answer_lone_send is None else self._turn.answers_alone
         self.send = self._turn.push
         self.defers = self._turn.defers
         allowed = limits.connections_allowed(descriptors_max)
@@ -155,6 +167,7 @@ class Server:
             clock_seconds=self._clock_seconds,
             body_bytes_max=self._body_bytes_max,
             gathers_sends=self._gathers_sends,
+            answers_alone=self._answers_alone,
         )
 
     def _accept(self, refused_codes: Collection[int]) -> asyncio.Protocol:

@@ -9,10 +9,12 @@ in the order in which they came.
     2. process requests in the lanes' order, until none is left or the budget is spent; 4 and 5
        come before a large one, and after LARGE_BODIES_BYTES_MAX the turn ends
     3. go on with requests that have paused or whose effects have ended (``driver``)
-    4. handler.end_of_turn(): write pending appends, once for all requests
-    5. encode the responses and write to each connection once
+    4. handler.write(): write pending appends, once for all requests
+    5. encode the responses, write to each connection once, and then handler.end_of_turn()
     6. decode chunks that were deferred, for one budget
     7. if anything is left, ask for another run, after the next reads
+
+A plain send that comes alone does not wait for a turn: ``answers_alone``.
 
 Requests of lanes that yield (pulls) come after 4 and 5 were done for the others. They get as much
 time as the others took, or ``YIELD_SECONDS``. A request that alone took a turn's time ends the
@@ -20,8 +22,8 @@ round of its lane: the next one is from another lane. So do large ones, of which
 is their write at the end of the turn.
 
 Invariants:
-    - no response reaches a socket before an ``end_of_turn`` that came after its request; if that
-      raised, every response of the turn is code 1.
+    - no response reaches a socket before a ``write`` that came after its request; if that raised,
+      every response of the turn is code 1. ``answer_lone_send`` writes before it returns.
     - a one-way request is never answered, whatever its outcome.
     - ``_deferred`` has the connections with chunks that were deferred, but for those that the lanes
       have paused: decoded requests take several times what was sent.
@@ -31,7 +33,7 @@ Source: org.apache.rocketmq.remoting.netty.NettyRemotingAbstract#processRequestC
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from types import GeneratorType
 from typing import Any, Final
@@ -39,13 +41,15 @@ from typing import Any, Final
 from wakelog.network import refusals
 from wakelog.network.busy_poll import BusyPoll
 from wakelog.network.connection import PAUSED_BY_LANE, PAUSED_BY_ORDER, Connection
-from wakelog.network.driver import Driver, Executor, Task
-from wakelog.network.handler import AnswerError, Handler, Park, ProcessRun
+from wakelog.network.driver import Driver, Executor, PendingReply, Task
+from wakelog.network.handler import AnswerError, AnswerLoneSend, Handler, Park, ProcessRun
 from wakelog.network.lanes import LARGE_BYTES, InLane, Lanes, Offer
 from wakelog.network.limits import ServerLimits
 from wakelog.network.loop_lag import LoopLag
 from wakelog.network.rests import CallLater, Rests
 from wakelog.network.time_share import run_for_a_share
+from wakelog.network.turn_statistics import TurnStatistics
+from wakelog.protocol.codes import RequestCode
 from wakelog.protocol.command import ONEWAY_FLAG, RemotingCommand
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.run_responses import RunResponses
@@ -65,47 +69,13 @@ a consumer that catches up has many under way. A send that arrived before waits 
 EXPIRE_SECONDS: Final = 0.01
 """How often requests are looked for that waited too long, as by 4.9.3's BrokerFastFailure."""
 
+CROWD_SECONDS: Final = 0.00005
+"""What comes so soon after a turn has come with its requests: it shares the next one with others.
+Nobody sends a request so soon after a response."""
+
 LARGE_BODIES_BYTES_MAX: Final = 1_048_576
 """Of the large requests of one turn. To write so much takes 0.2 to 1.5 ms. One of 300 KB alone in
 each turn made four turns where one does: a third of all messages a second."""
-
-
-@dataclass(slots=True)  # not a Struct: its attributes are set at each turn, three times as fast
-class TurnStatistics:
-    """Counts since the start."""
-
-    turns_count: int = 0
-    requests_count: int = 0
-    answers_count: int = 0
-    failures_count: int = 0
-    answers_dropped_count: int = 0
-    received_bytes: int = 0
-    written_bytes: int = 0
-    busy_seconds: float = 0.0
-    longest_seconds: float = 0.0
-
-
-class PendingReply:
-    """The Reply of one deferred request: it can be given once.
-
-    It keeps no request: a thousand sends of 4 MiB may wait for a slave that acknowledges nothing.
-    """
-
-    __slots__ = ("_code", "_connection", "_is_oneway", "_turn")
-
-    def __init__(self, turn: "Turn", connection: Connection, request: RemotingCommand) -> None:
-        self._turn: Turn | None = turn
-        self._connection = connection
-        self._code = request.code
-        self._is_oneway = request.is_oneway
-
-    def __call__(self, response: RemotingCommand | None) -> None:
-        """Send the response; None ends the request without one."""
-        turn, self._turn = self._turn, None
-        if response is None or self._is_oneway:
-            return
-        assert turn is not None, "a deferred request was answered twice"
-        turn.reply(self._connection, self._code, response)
 
 
 class Turn:
@@ -123,6 +93,7 @@ class Turn:
         park: Park,
         answer_error: AnswerError,
         process_run: ProcessRun | None,
+        answer_lone_send: AnswerLoneSend | None,
         call_soon: Callable[[Callable[[], None]], Any],
         call_later: CallLater,
         clock_seconds: Callable[[], float],
@@ -133,6 +104,7 @@ class Turn:
         park: keeps an outcome that is neither a response nor work.
         executors: begin the effects of work, by their class.
         process_run: handles the sends of a `SendRun`; connections gather none without it.
+        answer_lone_send: needed for `answers_alone`.
         call_later: calls a function after some seconds.
         in_order_codes: later requests of a connection and lane wait while work for these pauses.
         """
@@ -144,6 +116,7 @@ class Turn:
         self._in_order_codes = in_order_codes
         self._answer_error = answer_error
         self._process_run = process_run
+        self._answer_lone_send = answer_lone_send
         self._call_soon = call_soon
         self._clock_seconds = clock_seconds
         self._busy_poll = BusyPoll(
@@ -162,6 +135,7 @@ class Turn:
         self._closed: deque[Connection] = deque()
         self._deferred: deque[Connection] = deque()
         self._reads_end_seconds = self._expires_seconds = 0.0
+        self._began_seconds = self._ended_seconds = 0.0
         self._counts = TurnStatistics()
 
     @property
@@ -192,6 +166,42 @@ class Turn:
         if not self.is_scheduled:
             self.is_scheduled = True
             self._call_soon(self.run)
+
+    def answers_alone(self, connection: Connection, chunk: bytes | memoryview) -> bool:
+        """Have a plain send answered that is all of a chunk, if nothing waits; else return False.
+
+        It has a turn of its own, without the way through a lane, and before other sockets are read.
+        """
+        assert self._answer_lone_send is not None
+        if self.is_scheduled:
+            return False
+        now_seconds = self._clock_seconds()
+        if (
+            now_seconds - self._ended_seconds < CROWD_SECONDS
+            or self._lanes.waiting_count
+            or self._lanes.held_count
+            or self._unflushed
+            or connection.refused_codes
+            or self._loop_lag.on_read(now_seconds) >= EXPIRE_SECONDS
+        ):
+            return False
+        frames = self._answer_lone_send(chunk, connection, now_seconds)
+        if frames is None:
+            return False
+        counts, activity = self._counts, connection.activity
+        activity.read_seconds = now_seconds
+        if frames:
+            counts.written_bytes += connection.flush(frames)
+            counts.answers_count += 1
+            activity.oneway_count = 0
+            self._has_answered = True
+        else:
+            self._rests.after_oneway(connection, len(chunk))
+        counts.received_bytes += len(chunk)
+        self._lanes.count_taken(RequestCode.SEND_MESSAGE_V2)
+        self._after_answers()
+        self._end_turn(now_seconds, 1)
+        return True
 
     def _offer(
         self,
@@ -269,14 +279,12 @@ class Turn:
             return
         self.is_scheduled = False
         self._reads_end_seconds = 0.0
-        counts = self._counts
-        began_seconds = self._clock_seconds()
+        self._began_seconds = began_seconds = self._clock_seconds()
         now_ms = self._wall_ms()
         if began_seconds >= self._expires_seconds:
             self._expires_seconds = began_seconds + EXPIRE_SECONDS
             self._refuse_expired(began_seconds)
         processed_count = self._drain(began_seconds, now_ms)
-        counts.requests_count += processed_count
         driver = self._driver
         if driver.paused or driver.results:
             driver.run()
@@ -286,8 +294,14 @@ class Turn:
         self._end()
         for connection in self._lanes.relieved():
             self._resume(connection, PAUSED_BY_LANE)
+        self._end_turn(began_seconds, processed_count)
+
+    def _end_turn(self, began_seconds: float, processed_count: int) -> None:
+        """Count a turn, decode what was deferred, and ask for another run if anything is left."""
+        counts, driver = self._counts, self._driver
+        counts.requests_count += processed_count
         counts.turns_count += 1
-        ended_seconds = self._clock_seconds()
+        self._ended_seconds = ended_seconds = self._clock_seconds()
         took_seconds = ended_seconds - began_seconds
         counts.busy_seconds += took_seconds
         counts.longest_seconds = max(counts.longest_seconds, took_seconds)
@@ -373,7 +387,7 @@ class Turn:
                     self._answers.append((connection, outcome))
                     self._has_answered = True
                 elif outcome is not None:
-                    self._park(outcome, run, PendingReply(self, connection, run))
+                    self._park(outcome, run, PendingReply(self.reply, connection, run))
                 has_answer = has_answer or outcome is not None
             except Exception as error:
                 for request in run.requests(taken_count, run.taken_count):
@@ -396,7 +410,7 @@ class Turn:
             driver = self._driver
             driver.start(Task(driver, connection, request, outcome, is_in_order=is_in_order))
         else:
-            self._park(outcome, request, PendingReply(self, connection, request))
+            self._park(outcome, request, PendingReply(self.reply, connection, request))
 
     def task_paused(self, task: Task) -> None:
         """Let the handler hear of the connection's end after the task (TaskOwner)."""
@@ -420,7 +434,7 @@ class Turn:
             elif outcome.__class__ is RemotingCommand:
                 self._answer(connection, request, outcome)
             elif outcome is not None:
-                self._park(outcome, request, PendingReply(self, connection, request))
+                self._park(outcome, request, PendingReply(self.reply, connection, request))
         except Exception as raised:
             self._fail(connection, request, raised)
 
@@ -486,7 +500,7 @@ class Turn:
     def _end(self) -> None:
         answers, self._answers = self._answers, []
         try:
-            self._handler.end_of_turn()
+            self._handler.write(self._began_seconds)
         except Exception as error:
             self._counts.failures_count += 1
             answers = [
@@ -494,9 +508,21 @@ class Turn:
                 for to, response in answers
                 for each in _responses(response)
             ]
-            self._log.error("end of turn failed", answers=len(answers), exc_info=error)
+            self._log.error("write failed", answers=len(answers), exc_info=error)
         for connection, response in answers:
             self._send(connection, response)
+        if self._unflushed:
+            self._write()
+        self._after_answers()
+        self._began_seconds = self._clock_seconds()
+
+    def _after_answers(self) -> None:
+        """Let the handler do what no answer waits for, and write what it pushes."""
+        try:
+            self._handler.end_of_turn()
+        except Exception as error:
+            self._counts.failures_count += 1
+            self._log.error("end of turn failed", exc_info=error)
         if self._unflushed:
             self._write()
 
@@ -524,7 +550,7 @@ class Turn:
             self._on_turn(began_seconds, ended_seconds)
 
     def push(self, connection: Connection, command: RemotingCommand) -> bool:
-        """Send a request of the server with this turn's responses; False if it is closed."""
+        """Send a request of the server at this turn's end; False if the connection is closed."""
         if connection.closed:
             return False
         self._send(connection, command)

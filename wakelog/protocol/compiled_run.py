@@ -73,13 +73,16 @@ class CompiledRun(SendRun, kw_only=True, gc=False):
         records = _library.make_room(self.records_bytes + cluster_bytes)
         count, size, stored, responses_count = _library.encode_records(
             self.chunk,
-            self.rows[: self.placed_end * SEND.size],
+            self.rows if self.admitted_end < 0 else self.rows[: self.admitted_end * SEND.size],
             rules.encoder.head,
             cluster,
             queues,
             records,
             self.taken_count,
-            *room,
+            room.physical_offset,
+            room.timestamp_ms,
+            room.room_end,
+            room.record_bytes_max,
             rules.obeys_wait,
         )
         return PlacedRun(count, memoryview(records)[:size], stored, responses_count)

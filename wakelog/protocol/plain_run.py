@@ -148,7 +148,8 @@ class PlainRun(SendRun, kw_only=True, gc=False):
 
     def place(self, queues: RunQueues, rules: RunRules, room: LogRoom) -> PlacedRun:
         """Encode the records of the next sends that are admitted, up to one that needs more."""
-        physical_offset, timestamp_ms, room_end, record_bytes_max = room
+        physical_offset, timestamp_ms = room.physical_offset, room.timestamp_ms
+        room_end, record_bytes_max = room.room_end, room.record_bytes_max
         records: list[bytes | bytearray] = []
         stored: list[bytes] = []
         responses_count = 0

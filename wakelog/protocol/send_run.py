@@ -28,7 +28,9 @@ Source: org.apache.rocketmq.remoting.protocol.RemotingCommand, SendMessageReques
 import struct
 from array import array
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
+
+from msgspec import Struct
 
 from wakelog.protocol.command import SERIALIZE_JSON, RemotingCommand
 from wakelog.protocol.header_codec import decode_header
@@ -72,7 +74,7 @@ RunQueues: TypeAlias = "array[int]"
 """QUEUE_COLUMNS numbers for each queue, in their order; of type code q."""
 
 
-class RunRules(NamedTuple):
+class RunRules(Struct, frozen=True, gc=False):
     """What is the same for all messages of a run.
 
     obeys_wait: a message that does not wait for the disk or a slave is none for a run.
@@ -83,7 +85,7 @@ class RunRules(NamedTuple):
     obeys_wait: bool
 
 
-class LogRoom(NamedTuple):
+class LogRoom(Struct, frozen=True, gc=False):
     """Where the records of a run go, and how far they may reach."""
 
     physical_offset: int
@@ -92,7 +94,7 @@ class LogRoom(NamedTuple):
     record_bytes_max: int
 
 
-class PlacedRun(NamedTuple):
+class PlacedRun(Struct, frozen=True, gc=False):
     """How many sends were encoded, their records, rows of STORED, and how many responses."""
 
     sends_count: int
@@ -177,8 +179,3 @@ def placed_in(
     """Return each queue with what `place` has counted: messages, their bytes, and sends."""
     counts, sizes_bytes = queues[PLACED_COUNT::QUEUE_COLUMNS], queues[PLACED_BYTES::QUEUE_COLUMNS]
     return zip(keys, counts, sizes_bytes, queues[PLACED_SENDS::QUEUE_COLUMNS], strict=True)
-
-
-def run_queues(rows: list[tuple[int, int]]) -> RunQueues:
-    """Return the table of queues from the next offset and the flag of each."""
-    return array("q", [x for next_offset, flag in rows for x in (next_offset, flag, 0, 0, 0)])

@@ -26,7 +26,7 @@ from contextlib import suppress
 from types import MappingProxyType
 
 from wakelog.protocol.record import MessageRecord
-from wakelog.protocol.send_run import RunRules, SendRun
+from wakelog.protocol.send_run import PLACED_COUNT, QUEUE_COLUMNS, RunRules, SendRun
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.deleted_topics import QueueRemoval, read_deleted_topics
 from wakelog.storage.errors import NotWriteable, StoreFailed, StoreFull
@@ -173,10 +173,13 @@ class MessageStore:
             return None
         stored = self.log.append_run(run, sys_flags, rules, now_ms)
         if stored is not None:
-            self._put_count += sum(count for _, count, _ in stored.sizes.values())
-            self._put_bytes += len(stored.placed.records)
             self.last_store_timestamp_ms = self.log.store_timestamp_ms
         return stored
+
+    def count_run(self, stored: StoredRun) -> None:
+        """Count the messages of a run that was put."""
+        self._put_count += sum(stored.queues[PLACED_COUNT::QUEUE_COLUMNS])
+        self._put_bytes += len(stored.placed.records)
 
     def put_batch(self, batch: EncodedBatch, now_ms: int) -> PutResult:
         """Place the messages of one batch one after the other, all or none."""

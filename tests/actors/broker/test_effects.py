@@ -42,7 +42,9 @@ def made(asked: Asked, **values: Any) -> Any:
                 notices=SimpleNamespace(waiting=[], leaving=[]),
             ),
             take_instructions=lambda: ["instruction"],
+            end_of_turn=lambda: None,
         ),
+        _put_seconds=None,
         _schedule=None,
         _published=None,
         _delayed_count=0,
@@ -57,10 +59,11 @@ def made(asked: Asked, **values: Any) -> Any:
         _set_timer=asked.function("set_timer"),
         _do=asked.function("do"),
         _store_errors=asked.part("log"),
-        times=asked.part("times", began=lambda: 5.0, clock_seconds=lambda: 6.0),
+        times=asked.part("times", clock_seconds=lambda: 6.0),
         server=asked.part("server", is_crowded=False),
     )
     own._store.write_pending = lambda: 100
+    own._store.log = SimpleNamespace(appended_offset=100)
     own._store.recent = SimpleNamespace(shows_all=lambda readable: readable <= 100)
     vars(own._progress).update(appended=100, readable=100)
     vars(own).update(values)
@@ -87,7 +90,7 @@ def test_a_turn_ends_with_its_holds_its_instructions_and_the_timer(
         assert own._is_ending_turn
         raise NotWriteable("no disk")
 
-    expected: list[tuple[Any, ...]] = [("times.end_turn", False)]
+    expected: list[tuple[Any, ...]] = []
     if fails:
         own._store.write_pending = write
         expected = [("progress.fail_unwritten", str(NotWriteable("no disk")))]
@@ -124,6 +127,17 @@ def test_a_log_that_could_not_be_written_is_not_written_again() -> None:
     assert len(asked.calls) == 2 and written == [1]
 
 
+def test_a_turn_that_has_put_something_is_timed_up_to_its_write() -> None:
+    for appended, times in ((100, []), (150, [("times.put", 2.0)])):
+        asked = Asked()
+        own = made(asked)
+        own._store.write_pending = lambda appended=appended: appended
+        own.write(4.0)
+        own.end_of_turn()
+        own.end_of_turn()
+        assert asked.calls == times
+
+
 def test_requests_that_read_queues_see_the_latest_dispatch_and_gets_are_timed() -> None:
     def work() -> Any:
         yield
@@ -138,7 +152,7 @@ def test_requests_that_read_queues_see_the_latest_dispatch_and_gets_are_timed() 
             expected.append(("reput.read_watermark",))
         expected.append(("broker.process", request, "channel", 3))
         if code == RequestCode.PULL_MESSAGE and outcome in (None, COMMAND):
-            expected.append(("times.processed", request, 5.0))
+            expected.append(("times.processed", request, 6.0))
         assert asked.calls == expected
 
 
@@ -213,7 +227,7 @@ async def test_woken_pulls_take_turns_and_one_that_fails_holds_up_none(
     assert order == [*crowds[0][:1], *turns_of([crowds[0][1:], *crowds[1:]])]
     assert not own._is_waking and not own._woken
     fails = failing is not None and failing < len(order)
-    each = [("times.woken", 5.0, 1), ("end_of_turn",), ("server.run_turn",)]
+    each = [("times.woken", 6.0, 1), ("end_of_turn",), ("server.run_turn",)]
     assert len(asked.calls) == len(each) * (len(order) - fails)
     assert asked.calls[:3] == (each if asked.calls else [])
     assert [type(error) for error in errors] == [Failed] * fails
@@ -230,7 +244,7 @@ async def test_as_many_woken_pulls_run_at_once_as_there_is_time_for(
     own.end_of_turn = asked.function("end_of_turn")
     own.wake([1, 2, 3])
     assert order == [1, 2, 3] and not own._is_waking
-    assert asked.calls == [("times.woken", 5.0, 3), ("end_of_turn",), ("server.run_turn",)]
+    assert asked.calls == [("times.woken", 6.0, 3), ("end_of_turn",), ("server.run_turn",)]
 
 
 SAVES = ("topics", "groups")
@@ -373,4 +387,4 @@ def test_requests_that_wait_for_dispatch_are_checked_each_millisecond(
     check = [("reput.read_watermark",), ("task.resume",)]
     assert asked.calls == [*check, due, *check], "it is checked while any waits"
     tasks[0].at_end()
-    assert asked.calls[-1] == ("times.processed", tasks[0].request, 5.0)
+    assert asked.calls[-1] == ("times.processed", tasks[0].request, 6.0)

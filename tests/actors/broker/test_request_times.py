@@ -7,7 +7,7 @@ import pytest
 from wakelog.actors.broker.request_times import RequestTimes
 from wakelog.broker.store_stats import PUT_TIME_BOUNDS_MS
 from wakelog.protocol.codes import RequestCode
-from wakelog.protocol.command import RemotingCommand, make_request
+from wakelog.protocol.command import make_request
 
 SEND = make_request(RequestCode.SEND_MESSAGE_V2, {}, b"", opaque=1)
 PULL = make_request(RequestCode.PULL_MESSAGE, {}, b"", opaque=2)
@@ -36,10 +36,10 @@ def times(clock: Clock) -> RequestTimes:
     return RequestTimes(clock)
 
 
-def run(times: RequestTimes, clock: Clock, request: RemotingCommand, seconds: float) -> None:
-    began = times.began()
+def pull(times: RequestTimes, clock: Clock, seconds: float) -> None:
+    began_seconds = clock()
     clock.passes(seconds)
-    times.processed(request, began)
+    times.processed(PULL, began_seconds)
 
 
 def seen(times: RequestTimes) -> tuple[tuple[int, float], tuple[int, float]]:
@@ -52,57 +52,35 @@ def seen(times: RequestTimes) -> tuple[tuple[int, float], tuple[int, float]]:
     return put, get
 
 
-def test_the_puts_of_a_turn_share_its_time_up_to_the_write(
-    times: RequestTimes, clock: Clock
-) -> None:
-    run(times, clock, SEND, 1.0)
-    run(times, clock, SEND, 1.0)
-    clock.passes(0.5)
-    times.end_turn(has_put=True)
+def test_a_send_is_no_get(times: RequestTimes, clock: Clock) -> None:
+    times.processed(SEND, clock())
+    times.put(2.5)
     assert seen(times) == ((1, 2.5), (0, 0))
 
 
-def test_a_turn_begins_with_its_own_first_request(times: RequestTimes, clock: Clock) -> None:
-    run(times, clock, SEND, 1.0)
-    times.end_turn(has_put=False)
-    clock.passes(60)
-    run(times, clock, SEND, 2.0)
-    times.end_turn(has_put=True)
-    assert seen(times) == ((1, 2.0), (0, 0))
-
-
-def test_what_is_put_without_a_request_is_no_put_of_a_client(times: RequestTimes) -> None:
-    times.end_turn(has_put=True)
-    assert seen(times) == ((0, 0), (0, 0))
-
-
 def test_each_pull_is_a_get(times: RequestTimes, clock: Clock) -> None:
-    run(times, clock, PULL, 1.0)
-    run(times, clock, PULL, 2.0)
-    times.end_turn(has_put=False)
+    pull(times, clock, 1.0)
+    pull(times, clock, 2.0)
     assert seen(times) == ((0, 0), (2, 3.0))
 
 
 def test_pulls_that_are_woken_share_the_time(times: RequestTimes, clock: Clock) -> None:
-    began = times.began()
+    began_seconds = clock()
     clock.passes(1.0)
-    times.woken(began, 4)
+    times.woken(began_seconds, 4)
     assert seen(times) == ((0, 0), (4, 1.0))
 
 
 def test_the_longest_of_each_is_kept(times: RequestTimes, clock: Clock) -> None:
     for seconds, longest in ((2.0, 2.0), (1.0, 2.0), (2.0, 2.0), (3.0, 3.0)):
-        run(times, clock, PULL, seconds)
+        pull(times, clock, seconds)
         assert times.get_seconds_max == longest
-        times.end_turn(has_put=False)
-        run(times, clock, SEND, seconds)
-        times.end_turn(has_put=True)
+        times.put(seconds)
         assert times.put_seconds_max == longest
 
 
-def test_puts_are_counted_from_each_bound_on(times: RequestTimes, clock: Clock) -> None:
+def test_puts_are_counted_from_each_bound_on(times: RequestTimes) -> None:
     bounds_ms = [0, *PUT_TIME_BOUNDS_MS]
     for place, (low_ms, high_ms) in enumerate(pairwise([*bounds_ms, bounds_ms[-1] + 1_000])):
-        run(times, clock, SEND, (low_ms + high_ms) / 2_000)
-        times.end_turn(has_put=True)
+        times.put((low_ms + high_ms) / 2_000)
         assert times.put_times[place] == 1 and sum(times.put_times) == place + 1

@@ -505,14 +505,17 @@ def test_an_end_of_a_turn_says_how_far_the_log_reaches_and_that_messages_were_de
     own: Any = SimpleNamespace(
         _published=Noted(said, "filters"),
         _has_failed=has_failed,
-        _store=SimpleNamespace(write_pending=lambda: appended),
+        _store=SimpleNamespace(log=SimpleNamespace(appended_offset=appended)),
+        write=lambda: said.append(("write",)),
+        _put_seconds=None,
         _progress=Noted(said, "progress"),
         _broker=SimpleNamespace(
+            end_of_turn=lambda: said.append(("count",)),
             state=SimpleNamespace(
                 delayed=SimpleNamespace(delayed_count=delayed),
                 instructions=[],
                 notices=SimpleNamespace(waiting=[], leaving=[]),
-            )
+            ),
         ),
         _delayed_count=3,
         _schedule=Noted(said, "schedule") if has_schedule else None,
@@ -521,11 +524,9 @@ def test_an_end_of_a_turn_says_how_far_the_log_reaches_and_that_messages_were_de
     )
     own._progress.appended = 100
     requests.Requests.end_of_turn(own)
-    expected: list[tuple[object, ...]] = [("filters.publish",)]
-    if not has_failed:
-        expected.append(("times.end_turn",))
-        if appended > 100:
-            expected.append(("progress.on_appended", 150))
-            if delayed > 3 and has_schedule:
-                expected.append(("schedule.on_delayed", 150))
+    expected: list[tuple[object, ...]] = [("write",), ("count",), ("filters.publish",)]
+    if appended > 100 and not has_failed:
+        expected.append(("progress.on_appended", 150))
+        if delayed > 3 and has_schedule:
+            expected.append(("schedule.on_delayed", 150))
     assert said == expected and not own._is_ending_turn

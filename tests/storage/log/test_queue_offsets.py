@@ -14,7 +14,11 @@ def test_a_queue_starts_at_zero_and_advances() -> None:
     offsets.advance(("T", 1), 3)
     assert offsets.get(("T", 1)) == 3
     assert offsets.get(("U", 0)) == 0
-    assert offsets.find_all([("T", 1), ("U", 0), ("T", 0)]) == [3, None, 7]
+    assert list(map(offsets.find, [("T", 1), ("U", 0), ("T", 0)])) == [3, None, 7]
+    offsets.grown.clear()
+    offsets.advance_all([("T", 1), ("V", 0), ("T", 0)], [2, 0, 1])
+    assert list(map(offsets.find, [("T", 1), ("V", 0), ("T", 0)])) == [5, None, 8]
+    assert offsets.grown == {"T"}
     assert offsets.queues() == [("T", 0), ("T", 1)]
 
 

@@ -46,8 +46,8 @@ class LogProgress:
     """See the module. One loop's thread.
 
     after_appended: called after the responses of a turn that has written.
-    committed_listeners: called with what the segments hold, before the responses.
-    flushed_listeners: called with what is durable, after the responses.
+    committed_listeners: called with what the segments hold, after the responses of that turn.
+    flushed_listeners: called with what is durable, after the responses that waited for it.
     dispatched_listeners: called when the queues hold more.
     has_dispatched: whether Reput has dispatched since this Broker began.
     syncs_every_turn: whether a sync is asked for after every write: responses, consumers or slaves

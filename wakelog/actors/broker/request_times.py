@@ -1,7 +1,7 @@
 """RequestTimes: how long puts and gets take. A request costs one or two reads of the clock.
 
-    put    from the first request of a turn to the return of the write for all of them: the store's
-           part in the time of a send. One observation for each turn, because they share the write.
+    put    from the beginning of a turn to the return of the write for all its requests: the store's
+           part in the time of a send. One observation for each turn: they share the write.
     get    one read of a queue; if it has to wait for the disk, also the wait for a thread.
 
 They do not include the wait for a lane, for the sync (`rocketmq_flush_duration_seconds`), or for a
@@ -30,48 +30,36 @@ class RequestTimes:
     __slots__ = (
         "_get_seconds",
         "_put_seconds",
-        "_turn_began",
         "clock_seconds",
         "get_seconds_max",
         "put_seconds_max",
         "put_times",
     )
 
-    def __init__(self, clock_seconds: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(self, clock_seconds: Callable[[], float] = time.monotonic) -> None:
         self.clock_seconds = clock_seconds
         self._put_seconds = Histogram()
         self._get_seconds = Histogram()
-        self._turn_began = 0.0
         self.put_seconds_max = self.get_seconds_max = 0.0
         self.put_times = [0] * PUT_TIMES_COUNT
 
-    def began(self) -> float:
-        """Return the start time of a request; the first one begins a turn."""
-        now = self.clock_seconds()
-        if not self._turn_began:
-            self._turn_began = now
-        return now
-
-    def processed(self, request: RemotingCommand, began: float) -> None:
+    def processed(self, request: RemotingCommand, began_seconds: float) -> None:
         """Record that the processor, or a thread of the pool, has finished with a request."""
         if request.code == PULL_MESSAGE:
-            self._got(self.clock_seconds() - began)
+            self._got(self.clock_seconds() - began_seconds)
 
-    def woken(self, began: float, count: int) -> None:
+    def woken(self, began_seconds: float, count: int) -> None:
         """Record that so many held pulls have read their queues again, one after the other."""
-        each = (self.clock_seconds() - began) / max(count, 1)
+        each = (self.clock_seconds() - began_seconds) / max(count, 1)
         for _ in range(count):
             self._got(each)
 
-    def end_turn(self, *, has_put: bool) -> None:
-        """Record the end of a turn; it put something if the log has grown."""
-        began, self._turn_began = self._turn_began, 0.0
-        if has_put and began:
-            seconds = self.clock_seconds() - began
-            self._put_seconds.observe(seconds)
-            if seconds > self.put_seconds_max:
-                self.put_seconds_max = seconds
-            self.put_times[bisect_right(PUT_TIME_BOUNDS_MS, seconds * 1000)] += 1
+    def put(self, seconds: float) -> None:
+        """Record how long the puts of a turn took, with their write."""
+        self._put_seconds.observe(seconds)
+        if seconds > self.put_seconds_max:
+            self.put_seconds_max = seconds
+        self.put_times[bisect_right(PUT_TIME_BOUNDS_MS, seconds * 1000)] += 1
 
     def _got(self, seconds: float) -> None:
         self._get_seconds.observe(seconds)

@@ -3,14 +3,15 @@
 It decides nothing. A request goes from the server to the core. It begins the effects that the work
 of a request yields, keeps what waits for a watermark, and executes the core's instructions.
 
-    a turn   process ..., then end_of_turn: write what was put, publish how far the log reaches
+    a turn   process ..., then write what was put; after the responses end_of_turn: publish how far
+             the log reaches, carry out the instructions
 
 Everything but the work of `InPool` runs on the loop's thread.
 
 Invariants:
     - Reput has a filter before it may read a message that was put after its registration.
-    - no response leaves before `write_pending` has returned after its put: the server's turn
-      ensures that, and every other put calls `end_of_turn` before its response.
+    - no response leaves before `write_pending` has returned after its put: the server's turn and
+      `answer_lone_send` ensure that, and every other put calls `end_of_turn` before its response.
 
 Source: org.apache.rocketmq.broker.BrokerController.registerProcessor (4.9.3).
 """
@@ -63,8 +64,10 @@ from wakelog.broker.effects import (
 )
 from wakelog.broker.error_response import error_response
 from wakelog.broker.lane_table import broker_lanes
+from wakelog.broker.processors.send_run import store_run
 from wakelog.broker.processors.table import IN_ORDER_CODES, PROCESSORS, READS_QUEUES
 from wakelog.broker.read_after_write import CHECK_SECONDS
+from wakelog.compiled.library import CHOICE
 from wakelog.network.background import run_once
 from wakelog.network.busy_poll import POLL_SECONDS
 from wakelog.network.connection import Connection
@@ -76,10 +79,11 @@ from wakelog.network.limits import ServerLimits
 from wakelog.network.server import Server
 from wakelog.network.time_share import run_for_a_share
 from wakelog.network.tls import ServerContext
+from wakelog.protocol import frame
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.errors import RemoteProtocolError
-from wakelog.protocol.send_run import SendRun
+from wakelog.protocol.run_responses import RunResponses
 from wakelog.storage.errors import NotWriteable
 from wakelog.storage.file_system import process_descriptors_max
 from wakelog.telemetry.logs import LineBudget, Log, logger
@@ -127,6 +131,7 @@ class Requests:
         self._published = published
         self._set_timer = set_timer
         self.times = RequestTimes()
+        self._put_seconds: float | None = None
         self._notes: list[HoldPull] = []
         self._woken: deque[deque[int]] = deque()
         self._is_waking = False
@@ -173,7 +178,8 @@ class Requests:
             answer_error=error_response,
             tls=tls,
             body_bytes_max=self._broker.body_bytes_max,
-            process_run=self.process_run,
+            process_run=self._broker.process_run,
+            answer_lone_send=self.answer_lone_send if CHOICE.is_compiled else None,
             wall_ms=wall_ms,
         )
 
@@ -181,44 +187,91 @@ class Requests:
         """Hand a request to the core; with the latest progress of dispatch if it reads queues."""
         if request.code in READS_QUEUES:
             self._reput.read_watermark()
-        began = self.times.began()
+        began_seconds = self.times.clock_seconds()
         outcome = self._broker.process(request, channel, now_ms)
         if request.code == PULL_MESSAGE and outcome.__class__ is not GeneratorType:
-            self.times.processed(request, began)
+            self.times.processed(request, began_seconds)
         return outcome
 
-    def process_run(
-        self, run: SendRun, channel: Channel, now_ms: int
-    ) -> RemotingCommand | AwaitFlush | None:
-        """Hand sends that came together to the core."""
-        self.times.began()
-        return self._broker.process_run(run, channel, now_ms)
+    def answer_lone_send(
+        self, chunk: bytes | memoryview, channel: Channel, began_seconds: float
+    ) -> bytes | None:
+        """Store and write a plain send that came alone (AnswerLoneSend).
 
-    def end_of_turn(self) -> None:
-        """Write what was put, publish how far the log reaches, carry out the instructions.
+        What is refused here, or fails before it is stored, is left to a turn, which answers it.
+
+        Raises: anything, once the send is stored.
+        """
+        state = self._broker.state
+        if state.puts_may_wait or state.access is not None or self._has_failed:
+            return None
+        if int.from_bytes(chunk[:4], "big") + 4 != len(chunk):  # more than one frame, or less
+            return None
+        found = frame.read_run(memoryview(chunk), 0, 1)
+        if found is None:
+            return None
+        run = found[0]
+        try:
+            responses = store_run(state, run, channel, wall_ms())
+        except Exception:
+            if run.taken_count:
+                raise
+        if not run.taken_count:
+            return None
+        try:
+            self._store.write_pending()
+        except NotWriteable as error:
+            self._write_failed(error)
+            self._store_errors.error("log not writeable", cause=str(error))
+            state.uncounted_runs.clear()  # its turn counts it
+            return None
+        self._put_seconds = self.times.clock_seconds() - began_seconds
+        return responses.encode() if isinstance(responses, RunResponses) else b""
+
+    def write(self, began_seconds: float | None = None) -> None:
+        """Write what was put.
+
+        began_seconds: of the turn that has put it, None if none has.
 
         Raises: NotWriteable, once; nothing put in this turn may then be acknowledged. Later turns
             put nothing, and their responses are about earlier writes.
         """
-        if self._published is not None:
-            self._published.publish()
+        if self._has_failed:
+            return
+        try:
+            appended = self._store.write_pending()
+        except NotWriteable as error:
+            self._write_failed(error)
+            raise
+        if began_seconds is not None and appended != self._progress.appended:
+            self._put_seconds = self.times.clock_seconds() - began_seconds
+
+    def _write_failed(self, error: NotWriteable) -> None:
+        self._has_failed = True
+        # At their deadline they would get code 10, which means that the message is stored.
+        self._progress.fail_unwritten(str(error))
+
+    def end_of_turn(self) -> None:
+        """Write what was put, publish how far the log reaches, carry out the instructions.
+
+        Raises: NotWriteable as `write` does.
+        """
         self._is_ending_turn = True
         try:
-            if not self._has_failed:
-                appended = self._store.write_pending()
-                has_put = appended != self._progress.appended
-                self.times.end_turn(has_put=has_put)
-                if has_put:
-                    self._progress.on_appended(appended)
-                    delayed_count = self._broker.state.delayed.delayed_count
-                    if delayed_count != self._delayed_count and self._schedule is not None:
-                        self._delayed_count = delayed_count
-                        self._schedule.on_delayed(appended)
-        except NotWriteable as error:
-            self._has_failed = True
-            # At their deadline they would get code 10, which means that the message is stored.
-            self._progress.fail_unwritten(str(error))
-            raise
+            self.write()
+            self._broker.end_of_turn()
+            if self._published is not None:
+                self._published.publish()
+            if self._put_seconds is not None:
+                self.times.put(self._put_seconds)
+                self._put_seconds = None
+            appended = self._store.log.appended_offset
+            if appended != self._progress.appended and not self._has_failed:
+                self._progress.on_appended(appended)
+                delayed_count = self._broker.state.delayed.delayed_count
+                if delayed_count != self._delayed_count and self._schedule is not None:
+                    self._delayed_count = delayed_count
+                    self._schedule.on_delayed(appended)
         finally:
             self._is_ending_turn = False
             if self._notes:
@@ -270,11 +323,11 @@ class Requests:
         return hold_ids is None
 
     def _wake_some(self) -> None:
-        began, now_ms = self.times.began(), wall_ms()
+        began_seconds, now_ms = self.times.clock_seconds(), wall_ms()
         woken: list[int] = []
         try:
             run_for_a_share(partial(self._wake_next, now_ms, woken), STEPS_SECONDS)
-            self.times.woken(began, len(woken))
+            self.times.woken(began_seconds, len(woken))
             self.end_of_turn_logged()
         finally:
             self._is_waking = bool(self._woken)
@@ -421,7 +474,7 @@ class Requests:
         gate.add(effect, partial(self._resume, task))
 
     def _resume(self, task: Task) -> None:
-        task.at_end = partial(self.times.processed, task.request, self.times.began())
+        task.at_end = partial(self.times.processed, task.request, self.times.clock_seconds())
         task.resume()
 
     def _check_dispatch(self) -> None:

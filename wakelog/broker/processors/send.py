@@ -29,11 +29,12 @@ from wakelog.broker.processors.send_check import (
     retry_count_max,
 )
 from wakelog.broker.state import BrokerState
+from wakelog.broker.topics import added_sys_flag
 from wakelog.broker.transactions import HALF_QUEUE_ID, prepare
 from wakelog.network.driver import NOW
 from wakelog.network.request import Request
 from wakelog.protocol.batch import BatchedMessage, decode_messages
-from wakelog.protocol.bodies import FILTER_MULTI_TAG, TopicConfig
+from wakelog.protocol.bodies import TopicConfig
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.errors import LocalProtocolError, RemoteProtocolError
@@ -57,7 +58,6 @@ from wakelog.protocol.steps import Steps
 from wakelog.protocol.sys_flag import (
     CONSUMED_TYPES,
     MESSAGE_BORN_HOST_V6,
-    MESSAGE_MULTI_TAGS,
     MESSAGE_STORE_HOST_V6,
     TRANSACTION_MASK,
     transaction_type,
@@ -344,11 +344,6 @@ def _put_refusal(
 def send_sys_flag(header: SendHeader, topic_config: TopicConfig) -> int:
     """Return the flag to store. The host bits follow from the hosts, not from the client."""
     return header.sys_flag & ~_HOST_FLAGS | added_sys_flag(topic_config)
-
-
-def added_sys_flag(topic_config: TopicConfig) -> int:
-    """Return what the flag of each message of a topic gets."""
-    return MESSAGE_MULTI_TAGS if topic_config.topic_filter_type == FILTER_MULTI_TAG else 0
 
 
 def _is_given_up(state: BrokerState, request: Request[SendHeader]) -> bool:

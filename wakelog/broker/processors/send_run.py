@@ -9,21 +9,16 @@ Log, responses and counts are as those of `send.send_message`; a test compares t
 Source: org.apache.rocketmq.broker.processor.SendMessageProcessor (4.9.3).
 """
 
-from collections.abc import Iterable
-
 from wakelog.broker.decision import AwaitFlush
-from wakelog.broker.names import NO_SEND_TOPICS
-from wakelog.broker.processors.send import added_sys_flag, trace_fields
+from wakelog.broker.processors.send import trace_fields
 from wakelog.broker.state import BrokerState
 from wakelog.network.handler import Channel
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.message_id import message_id_begin
-from wakelog.protocol.names import RETRY_PREFIX
 from wakelog.protocol.record import record_encoder
 from wakelog.protocol.run_responses import RunResponses
-from wakelog.protocol.send_run import RunRules, SendRun
-from wakelog.storage.log.queue_offsets import QueueKey
+from wakelog.protocol.send_run import RunRules, SendRun, placed_in
 
 
 def store_run(
@@ -40,14 +35,12 @@ def store_run(
         state.config.broker_cluster_name,
         state.puts_may_wait,
     )
-    sys_flags = _added_sys_flags(state, run.queues)
-    stored = state.store.put_run(run, sys_flags, rules, now_ms)
+    stored = state.store.put_run(run, state.plain_queues.flags(run.queues), rules, now_ms)
     if stored is None:
         return None
     placed = stored.placed
     run.taken_count += placed.sends_count
-    for topic, (sends_count, count, size_bytes) in stored.sizes.items():
-        state.traffic.count_put(topic, count, size_bytes, calls_count=sends_count)
+    state.uncounted_runs.append((run, stored))
     if not placed.responses_count:
         return None
     responses = RunResponses(
@@ -57,25 +50,17 @@ def store_run(
         stored=placed.stored,
         count=placed.responses_count,
     )
+    if not state.puts_may_wait:
+        return responses
     return state.when_kept(responses, state.store.log.end_offset, now_ms, None)
 
 
-def _added_sys_flags(state: BrokerState, queues: Iterable[QueueKey]) -> list[int | None]:
-    """Return what the messages of each queue get; None if sends to it are not plain."""
-    flags: list[int | None] = []
-    of_topics: dict[str, tuple[int, int]] = {}
-    for topic, queue_id in queues:
-        found = of_topics.get(topic)
-        if found is None:
-            found = of_topics[topic] = _plain_queues(state, topic)
-        queues_count, flag = found
-        flags.append(flag if 0 <= queue_id < queues_count else None)
-    return flags
-
-
-def _plain_queues(state: BrokerState, topic: str) -> tuple[int, int]:
-    """Return how many queues of a topic take plain sends, and what their messages get."""
-    config = state.topics.get(topic)
-    if config is None or config.order or topic in NO_SEND_TOPICS or topic.startswith(RETRY_PREFIX):
-        return 0, 0
-    return max(config.write_queue_nums, config.read_queue_nums), added_sys_flag(config)
+def count_runs(state: BrokerState, request_counts: dict[int, int]) -> None:
+    """Count what was stored of runs since the last call: no response has to wait for that."""
+    uncounted, state.uncounted_runs = state.uncounted_runs, []
+    for run, stored in uncounted:
+        request_counts[run.code] += stored.placed.sends_count
+        state.store.count_run(stored)
+        for (topic, _), count, size_bytes, sends_count in placed_in(run.queues, stored.queues):
+            if count:
+                state.traffic.count_put(topic, count, size_bytes, calls_count=sends_count)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import msgspec
 
 from wakelog.protocol.record import BLANK_BYTES, MessageRecord, encode_record
-from wakelog.protocol.send_run import PlacedRun
+from wakelog.protocol.send_run import PlacedRun, RunQueues
 
 
 class PutStatus(Enum):
@@ -78,14 +78,14 @@ class MessageDraft(msgspec.Struct):
     tags_code: int = 0
 
 
-class StoredRun(NamedTuple):
+class StoredRun(msgspec.Struct, frozen=True, gc=False):
     """What was placed of a run of sends.
 
-    sizes: by topic, how many sends, messages and bytes of records.
+    queues: the table that `SendRun.place` has counted in, with a row for each of the run's queues.
     """
 
     placed: PlacedRun
-    sizes: dict[str, tuple[int, int, int]]
+    queues: RunQueues
 
 
 def fits(position: int, size_bytes: int, file_bytes: int) -> bool:

@@ -19,6 +19,7 @@ the blank is written only after the next segment was obtained. So a full disk le
 was, and appends succeed again as soon as space is freed.
 """
 
+from array import array
 from collections.abc import Sequence
 from posixpath import basename, dirname
 from typing import Protocol
@@ -26,7 +27,7 @@ from typing import Protocol
 from wakelog.protocol.errors import ProtocolError
 from wakelog.protocol.properties import INNER_MULTI_DISPATCH, PROPERTIES_BYTES_MAX
 from wakelog.protocol.record import BLANK_BYTES, encode_blank
-from wakelog.protocol.send_run import LogRoom, RunRules, SendRun, placed_in, run_queues
+from wakelog.protocol.send_run import PLACED_COUNT, QUEUE_COLUMNS, LogRoom, RunRules, SendRun
 from wakelog.protocol.sys_flag import CONSUMED_TYPES, TRANSACTION_MASK
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import IllegalName, NotWriteable, StoreError, StoreFailed, store_errors
@@ -147,13 +148,13 @@ class CommitLog:
         """
         if self.failure is not None or self._multi_dispatch:
             return None
-        found = self.queue_offsets.find_all(run.queues)
-        queues = run_queues(
-            [
-                (-1, 0) if flag is None or next_offset is None else (next_offset, flag)
-                for next_offset, flag in zip(found, sys_flags, strict=True)
-            ]
-        )
+        offsets = self.queue_offsets
+        find, queues = offsets.find, array("q")
+        for key, flag in zip(run.queues, sys_flags, strict=True):
+            next_offset = find(key)
+            if flag is None or next_offset is None:
+                next_offset, flag = -1, 0
+            queues.extend((next_offset, flag, 0, 0, 0))
         timestamp_ms = max(now_ms, self.store_timestamp_ms)
         room = LogRoom(self.end_offset, timestamp_ms, self._room_end, self.message_bytes_max)
         placed = run.place(queues, rules, room)
@@ -162,18 +163,8 @@ class CommitLog:
         self._pending.append(placed.records)
         self.end_offset += len(placed.records)
         self.store_timestamp_ms = timestamp_ms
-        advance = self.queue_offsets.advance
-        of_topics: dict[str, tuple[int, int, int]] = {}
-        for key, count, size_bytes, sends_count in placed_in(run.queues, queues):
-            if count:
-                advance(key, count)
-                sends_before, count_before, bytes_before = of_topics.get(key[0], (0, 0, 0))
-                of_topics[key[0]] = (
-                    sends_before + sends_count,
-                    count_before + count,
-                    bytes_before + size_bytes,
-                )
-        return StoredRun(placed, of_topics)
+        offsets.advance_all(run.queues, queues[PLACED_COUNT::QUEUE_COLUMNS])
+        return StoredRun(placed, queues)
 
     def append_batch(self, batch: EncodedBatch, now_ms: int) -> PutResult:
         """Place messages of one topic and queue one after the other in one file, all or none."""

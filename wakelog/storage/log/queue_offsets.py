@@ -53,6 +53,7 @@ class TopicClosed(Exception):
 class QueueOffsets:
     """Next queue offset by (topic, queue id).
 
+    find: returns a queue's next offset, None for a queue that has never had one.
     grown: the topics that got a message since `MessageStore.take_grown` has emptied it.
     removals_count: how often queues were dropped, or their topics opened again.
     """
@@ -60,6 +61,7 @@ class QueueOffsets:
     def __init__(self, seed: dict[QueueKey, int], *, enable_lmq: bool) -> None:
         """Own the table that recovery made."""
         self._next = seed
+        self.find = seed.get
         self._enable_lmq = enable_lmq
         self.light_count = sum(map(_is_light, seed))
         self._closed: dict[str, dict[QueueKey, int]] = {}
@@ -77,10 +79,6 @@ class QueueOffsets:
     def get(self, key: QueueKey) -> int:
         """Return a queue's next offset, 0 for a queue that has never had one."""
         return self._next.get(key, 0)
-
-    def find_all(self, keys: Iterable[QueueKey]) -> list[int | None]:
-        """Return the next offset of each queue, None for a queue that has never had one."""
-        return list(map(self._next.get, keys))
 
     def get_or_add(self, key: QueueKey) -> int:
         """Return a queue's next offset; a new queue joins the table with 0.
@@ -102,6 +100,13 @@ class QueueOffsets:
         """Note that a queue got `count` messages."""
         self._next[key] += count
         self.grown.add(key[0])
+
+    def advance_all(self, keys: Iterable[QueueKey], counts: Iterable[int]) -> None:
+        """Note how many messages each queue got; some may have none."""
+        for key, count in zip(keys, counts, strict=True):
+            if count:
+                self._next[key] += count
+                self.grown.add(key[0])
 
     def close(self, topics: tuple[str, ...], queues: Mapping[QueueKey, int]) -> list[QueueKey]:
         """Drop queues and close their topics; return what was dropped.
