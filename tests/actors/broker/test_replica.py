@@ -405,12 +405,12 @@ async def test_what_was_acknowledged_has_a_topic_whose_table_was_not_copied_yet(
 ) -> None:
     async def copy_nothing(*_: object) -> None: ...
 
+    monkeypatch.setattr(HaClient, "_copy_from", copy_nothing)
     async with group_of(tmp_path) as group:
         await group.start(1)
         first = await group.until_serving(1)
         await group.start(2)
         await until(lambda: group.state().in_sync == {1, 2})
-        monkeypatch.setattr(HaClient, "_copy_from", copy_nothing)
         first.service.broker.state.topics.update(TopicConfig("made-late", 8, 8), wall_ms())
         client = Client(group.address(1))
         answer = await client.send("made-late", b"kept", queue_id=2)
