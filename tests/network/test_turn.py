@@ -35,7 +35,7 @@ def test_requests_that_arrive_together_are_answered_in_one_write_for_each_connec
     assert not bench.loop.ready
 
 
-def test_no_answer_leaves_before_the_end_of_the_turn() -> None:
+def test_no_answer_leaves_before_the_write_of_the_turn() -> None:
     bench = Bench(FakeHandler())
     connection, transport = bench.connection()
     seen: list[int] = []
@@ -46,7 +46,21 @@ def test_no_answer_leaves_before_the_end_of_the_turn() -> None:
     assert opaques_of(transport) == [1, 2]
 
 
-def test_a_failed_end_of_turn_fails_every_answer_of_it() -> None:
+def test_a_write_hears_when_its_turn_began() -> None:
+    bench = Bench(FakeHandler())
+    connection, _transport = bench.connection()
+    heard: list[float] = []
+    bench.handler.write = heard.append  # type: ignore[method-assign,assignment]
+    began = []
+    for opaque in (1, 2):
+        connection.data_received(frames(opaque))
+        bench.pass_time(60.0)
+        began.append(bench.clock())
+        bench.loop.turn_over()
+    assert heard == began
+
+
+def test_a_failed_write_fails_every_answer_of_its_turn() -> None:
     bench = Bench(FakeHandler())
     bench.handler.write_error = OSError(28, "No space left on device")
     connection, transport = bench.connection()

@@ -138,6 +138,14 @@ def test_a_turn_that_has_put_something_is_timed_up_to_its_write() -> None:
         assert asked.calls == times
 
 
+def test_what_is_put_without_a_request_is_no_put_of_a_client() -> None:
+    asked = Asked()
+    own = made(asked)
+    own._store.write_pending = lambda: 150
+    own.end_of_turn()
+    assert asked.calls == []
+
+
 def test_requests_that_read_queues_see_the_latest_dispatch_and_gets_are_timed() -> None:
     def work() -> Any:
         yield
