@@ -36,7 +36,7 @@ from wakelog.protocol.command import RemotingCommand
 Work: TypeAlias = Generator[Any, Any, Any]
 """Yields None, NOW or an effect, and returns the outcome."""
 
-Send: TypeAlias = Callable[[Connection, int, RemotingCommand], None]
+SendResponse: TypeAlias = Callable[[Connection, int, RemotingCommand], None]
 """Sends the response to a request of a connection, with the request's code."""
 
 NEW_TASKS_MAX: Final = 256
@@ -316,8 +316,10 @@ class PendingReply:
 
     __slots__ = ("_code", "_connection", "_is_oneway", "_send")
 
-    def __init__(self, send: Send, connection: Connection, request: RemotingCommand) -> None:
-        self._send: Send | None = send
+    def __init__(
+        self, send: SendResponse, connection: Connection, request: RemotingCommand
+    ) -> None:
+        self._send: SendResponse | None = send
         self._connection = connection
         self._code = request.code
         self._is_oneway = request.is_oneway
